@@ -44,9 +44,9 @@ def calibrate_few(held: HeldMap, predictions: list[float]) -> list[float]:
     """Apply a map of a classifier to a few probabilities in [0, 1]."""
     note_rows((len(predictions),))
     checked = Predictions(np.array(predictions, dtype=np.float64), "probability")
-    found: list[float] = held.map.apply_checked(checked, clip=False).tolist()
-    if min(found) > 0.0 and max(found) <= 1.0:
-        return found
+    calibrated: list[float] = held.map.apply_checked(checked, clip=False).tolist()
+    if min(calibrated) > 0.0 and max(calibrated) <= 1.0:
+        return calibrated
     return held.map.apply_checked(checked).tolist()  # type: ignore[no-any-return]
 
 
@@ -60,11 +60,11 @@ def calibrate_in_order(requester: Scorer, arrays: Arrays, options: InOrderOption
         if name not in arrays:
             raise InvalidField.at(f"/{name}", "is missing")
     reserve_work(requester, arrays)
-    given = {name: array for name, array in arrays.items() if name != "known"}
-    rows = DISTRIBUTIONS.check(given, options, labelled=True)
-    found = recalibrate(requester, replace(rows, known=arrays["known"].tolist()), options.in_order)
-    corrections = {"shifts": found.shifts, "factors": found.factors, "n_known": found.n_known}
-    return Calibrated({"n_repaired": rows.forecasts.n_repaired}, {**found.forecasts, **corrections})
+    row_arrays = {name: array for name, array in arrays.items() if name != "known"}
+    rows = DISTRIBUTIONS.check(row_arrays, options, labelled=True)
+    recalibrated = recalibrate(requester, replace(rows, known=arrays["known"].tolist()), options.in_order)
+    corrections = {"shifts": recalibrated.shifts, "factors": recalibrated.factors, "n_known": recalibrated.n_known}
+    return Calibrated({"n_repaired": rows.forecasts.n_repaired}, {**recalibrated.forecasts, **corrections})
 
 
 def _refuse_fields(arrays: Arrays, known: Sequence[str]) -> None:

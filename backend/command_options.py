@@ -25,8 +25,8 @@ def option(
 ) -> typer.models.OptionInfo:
     """An option with the environment variable CALIBRANT_ plus its name; a number may have bounds."""
     variable = variable_of(flag.removeprefix("--").replace("-", "_"))
-    made: typer.models.OptionInfo = typer.Option(flag, envvar=variable, help=help_text, min=least, max=most)
-    return made
+    declared: typer.models.OptionInfo = typer.Option(flag, envvar=variable, help=help_text, min=least, max=most)
+    return declared
 
 
 # --- The store
@@ -91,10 +91,10 @@ def store_url(redis_url: str | None, file: Path | None) -> str | None:
 
 def needed_store_url(redis_url: str | None, file: Path | None) -> str:
     """The given URL, for a command that does not start a store of its own."""
-    found = store_url(redis_url, file)
-    if found is None:
+    url = store_url(redis_url, file)
+    if url is None:
         raise typer.BadParameter(f"set {_FLAG}, {_VARIABLE} or {_FILE_FLAG}", param_hint=_FLAG)
-    return found
+    return url
 
 
 def _read(file: Path, flag: str) -> str:
@@ -217,15 +217,17 @@ def with_settings(
         flags.append(inspect.Parameter("show_settings", keyword, default=False, annotation=_ShowSettings))
         flags.append(inspect.Parameter("context", keyword, annotation=typer.Context))
 
-        def run(*, context: typer.Context, config: Path | None, show_settings: bool, **given: Any) -> None:  # noqa: ARG001
+        def run(*, context: typer.Context, config: Path | None, show_settings: bool, **arguments: Any) -> None:  # noqa: ARG001
             _refuse_unknown(context, [name for name in os.environ if name.startswith(PREFIX)], "the environment")
             if kind is not None:
-                given["settings"] = {setting.name: _checked(setting, given.pop(setting.name)) for setting in settings}
+                arguments["settings"] = {
+                    setting.name: _checked(setting, arguments.pop(setting.name)) for setting in settings
+                }
             if show_settings:
                 for variable, value in _shown(context, passed_to).items():
                     typer.echo(f"{variable}={value}")
                 return
-            command(**given)
+            command(**arguments)
 
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
@@ -260,10 +262,12 @@ def _shown(context: Any, others: Sequence[str] = ()) -> dict[str, str]:
     from calibrant.cli.main import app
 
     shown = {}
-    for each in context.command.params:
-        if each.envvar:
-            text = "" if context.params[each.name] is None else str(context.params[each.name])
-            shown[str(each.envvar)] = _safe_url(text) if each.envvar == _VARIABLE else re.sub("//.*@", "//***@", text)
+    for parameter in context.command.params:
+        if parameter.envvar:
+            text = "" if context.params[parameter.name] is None else str(context.params[parameter.name])
+            shown[str(parameter.envvar)] = (
+                _safe_url(text) if parameter.envvar == _VARIABLE else re.sub("//.*@", "//***@", text)
+            )
     for name in others:
         command: Any = cast(Any, typer.main.get_command(app)).get_command(None, name)
         with command.make_context(name, []) as inner:
@@ -304,4 +308,4 @@ def _variables(command: Any) -> Iterator[str]:
         for name in command.list_commands(None):
             yield from _variables(command.get_command(None, name))
     else:
-        yield from (each.envvar for each in command.params if each.envvar)
+        yield from (parameter.envvar for parameter in command.params if parameter.envvar)

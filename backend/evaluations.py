@@ -45,8 +45,8 @@ def evaluate_or_queue(
     requester: Requester, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
 ) -> dict[str, Any] | JobRecord:
     """Evaluate rows directly, or queue a job if it needs a long fit or more than an estimated 2 s."""
-    made = _evaluate(requester, arrays, options, report=False)
-    return made if isinstance(made, JobRecord) else made[0]
+    evaluated = _evaluate(requester, arrays, options, report=False)
+    return evaluated if isinstance(evaluated, JobRecord) else evaluated[0]
 
 
 @traced("work")
@@ -54,10 +54,10 @@ def report_or_queue(
     requester: Requester, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
 ) -> WholeReport | JobRecord:
     """Create a full report of one batch directly, or queue a job."""
-    made = _evaluate(requester, arrays, options, report=True)
-    if isinstance(made, JobRecord):
-        return made
-    return _whole(made[0], made[1], made[1].rows, options)
+    evaluated = _evaluate(requester, arrays, options, report=True)
+    if isinstance(evaluated, JobRecord):
+        return evaluated
+    return _whole(evaluated[0], evaluated[1], evaluated[1].rows, options)
 
 
 def _whole(
@@ -89,9 +89,9 @@ def _evaluate(
         work = _work_on_batches(requester, arrays, options, cast(EvaluationRequest, request))
     else:
         work = request.on(requester, find_rows(requester, arrays, request.options))
-    found = run_inline(requester, work)
-    if found is not None:
-        return found, work
+    report_document = run_inline(requester, work)
+    if report_document is not None:
+        return report_document, work
     with place_for_job(requester) as job_id:
         batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
         spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
@@ -101,8 +101,8 @@ def _evaluate(
 @traced("work")
 def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptions) -> dict[str, Any] | JobRecord:
     """Compare models or maps on the same rows directly, or queue a job, as for an evaluation."""
-    made = _compare(requester, arrays, options, report=False)
-    return made if isinstance(made, JobRecord) else made[0]
+    compared = _compare(requester, arrays, options, report=False)
+    return compared if isinstance(compared, JobRecord) else compared[0]
 
 
 @traced("work")
@@ -110,8 +110,8 @@ def report_comparison_or_queue(
     requester: Requester, arrays: Arrays, options: CompareOptions
 ) -> WholeReport | JobRecord:
     """Create a full report of models or maps on the same rows directly, or queue a job."""
-    made = _compare(requester, arrays, options, report=True)
-    return made if isinstance(made, JobRecord) else _whole(*made, options)
+    compared = _compare(requester, arrays, options, report=True)
+    return compared if isinstance(compared, JobRecord) else _whole(*compared, options)
 
 
 def _compare(
@@ -129,9 +129,9 @@ def _compare(
     if len([pointer for pointer, value in stated.items() if value]) != 1:
         raise InvalidField.at("", "must have exactly one of models, batches and maps")
     if options.maps is not None:
-        given = options.model_dump(exclude={"batches"})
-        made = _evaluate(requester, arrays, RankedMaps.model_validate(given), report=report)
-        return made if isinstance(made, JobRecord) else (*made, made[1].rows)
+        fields = options.model_dump(exclude={"batches"})
+        evaluated = _evaluate(requester, arrays, RankedMaps.model_validate(fields), report=report)
+        return evaluated if isinstance(evaluated, JobRecord) else (*evaluated, evaluated[1].rows)
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")
@@ -139,9 +139,9 @@ def _compare(
         raise InvalidField.at("/features", "are for maps, not for models")
     rows, parts = _rows_of_models(requester, arrays, options)
     request = CLASSES.comparison(requester, options, rows, report=report)
-    found = run_inline(requester, request)
-    if found is not None:
-        return found, request, next(iter(rows.values()))
+    report_document = run_inline(requester, request)
+    if report_document is not None:
+        return report_document, request, next(iter(rows.values()))
     with place_for_job(requester) as job_id:
         ids = list((options.batches or {}).values())
         if not ids:

@@ -161,10 +161,10 @@ class HeldMaps:
 
     def _make_room(self, tenant: str) -> None:
         """Drop the map that was not used for longest: of the tenant, if it has more than half of all."""
-        kept = {(owner, led.id) for owner, ref in self._preload if (led := self._references.get((owner, ref)))}
+        preloaded = {(owner, led.id) for owner, ref in self._preload if (led := self._references.get((owner, ref)))}
         maps = list(self._maps)
         own = [key for key in maps if key[0] == tenant]
-        self._drop(next(key for key in (*(own if len(own) > self._size // 2 else ()), *maps) if key not in kept))
+        self._drop(next(key for key in (*(own if len(own) > self._size // 2 else ()), *maps) if key not in preloaded))
 
     def _lead(self, tenant: str, name: str | None, led: Mapping[str, str]) -> None:
         """Let a name and its aliases lead to the maps with these ids, as far as they are in memory."""

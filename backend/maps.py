@@ -45,12 +45,12 @@ def change_map(requester: Requester, ref: str, changes: MapChanges, require: Req
 
     def change(record: MapRecord) -> MapRecord:
         require(record)
-        given = changes.model_dump(exclude_unset=True)
-        if "tags" in given:
-            given["tags"] = merge_patch(record.tags, given["tags"]) or {}
-            if len(given["tags"]) > MAX_TAGS:
+        fields = changes.model_dump(exclude_unset=True)
+        if "tags" in fields:
+            fields["tags"] = merge_patch(record.tags, fields["tags"]) or {}
+            if len(fields["tags"]) > MAX_TAGS:
                 raise InvalidField.at("/tags", f"must be at most {MAX_TAGS} including the existing ones")
-        changed = record.model_copy(update=given)
+        changed = record.model_copy(update=fields)
         return record if changed == record else changed.model_copy(update={"updated_at": stamp()})
 
     maps = requester.store.maps

@@ -190,9 +190,9 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
     _check(requester, source, several=True)
     read_requests(options.measures, options.reduction)
     Resampling.read(level_of(options.interval, None), options.resamples, options.seed, options.cluster_variance)
-    given = options.model_dump(exclude={"prediction_kind", "keep_batch", "maps", "batches", "source"})
+    fields = options.model_dump(exclude={"prediction_kind", "keep_batch", "maps", "batches", "source"})
     spec = EvaluateSpec(
-        **{**given, "batch": None, "map": None, "models": list(source.columns.models or ())}, source=source
+        **{**fields, "batch": None, "map": None, "models": list(source.columns.models or ())}, source=source
     )
     with place_for_job(requester) as job_id:
         return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
@@ -210,8 +210,8 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     _check_engine(requester, source, options)
     Fitting.read(options.method, options.options, options.reduction, where="/options")
     requester.store.charges.check_maps()
-    given = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
-    spec = FitSpec(**{**given, "source": source}, batch=None, created_by=requester.who)
+    fields = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
+    spec = FitSpec(**{**fields, "source": source}, batch=None, created_by=requester.who)
     with place_for_job(requester) as job_id:
         return queue(requester, "fit", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
@@ -255,11 +255,11 @@ def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kin
         columns, scale = _columns(rows, reduction), scale or "probability"
         scan = _scan(run, rows, columns)
         if rows.engine == "dask":
-            found = _counted_by_dask(run, rows, scan, columns, scale)
+            content = _counted_by_dask(run, rows, scan, columns, scale)
         else:
-            found = gather(scan, columns, kind=kind or "importance", scale=scale)
-        note_rows((found.basis.rows,))
-        return found
+            content = gather(scan, columns, kind=kind or "importance", scale=scale)
+        note_rows((content.basis.rows,))
+        return content
 
 
 def _counted_by_dask(run: Run, rows: SourceRows, scan: Scan, columns: Columns, scale: Any) -> SourceContent:
@@ -301,17 +301,17 @@ def evaluate_source(store: Store, run: Run, device: str, progress: Progress) -> 
     fitted = evaluation.map
     reduction = spec.reduction or (fitted.reduction if fitted is not None and not fitted.of_vector else None)
     with reporting(progress):
-        found = _gathered(run, spec.source, reduction, spec.scale, spec.weights_kind)
+        content = _gathered(run, spec.source, reduction, spec.scale, spec.weights_kind)
         with span("compute"), step(1, 2):
-            basis = {"basis": asdict(found.basis)}
-            if isinstance(found.value, GatheredRows):
-                rows = CLASSES.check(found.value.arrays, _reading(spec), labelled=True)
+            basis = {"basis": asdict(content.basis)}
+            if isinstance(content.value, GatheredRows):
+                rows = CLASSES.check(content.value.arrays, _reading(spec), labelled=True)
                 operation.check_class_names(rows.class_names)
                 return operation.document(operation.check(rows.labelled, rows.groups), device) | basis
             for name in ("classes", "maps"):
                 if getattr(spec, name) is not None:
                     raise SourceTooLarge.at(f"/{name}", "need all rows, and the source has more than fit in memory")
-            report = report_of(found.value, evaluation.measures, evaluation.diagrams, evaluation.resampling, fitted)
+            report = report_of(content.value, evaluation.measures, evaluation.diagrams, evaluation.resampling, fitted)
             return report_document(report, spec.map) | basis
 
 
@@ -324,10 +324,12 @@ def _compared(run: Run, spec: EvaluateSpec, device: str, progress: Progress) -> 
         with span("read"), step(0, 2, "reading"), in_request():
             models = _models(rows, spec.reduction)
             how: Any = {"kind": spec.weights_kind or "importance", "scale": spec.scale or "probability"}
-            found, basis = gather_models(_scan(run, rows, *models.values()), models, **how)
+            rows_of_models, basis = gather_models(_scan(run, rows, *models.values()), models, **how)
             note_rows((basis.rows,))
         with span("compute"), step(1, 2):
-            checked = {name: CLASSES.check(own.arrays, _reading(spec), labelled=True) for name, own in found.items()}
+            checked = {
+                name: CLASSES.check(own.arrays, _reading(spec), labelled=True) for name, own in rows_of_models.items()
+            }
             operation = compared_models(spec, {name: own.labelled for name, own in checked.items()})
             first = next(iter(checked.values()))
             return operation.document(operation.check(first.labelled, first.groups), device) | {"basis": asdict(basis)}
@@ -342,11 +344,11 @@ def fit_source(run: Run, device: str, progress: Progress) -> MapRecord:
     map_id = run.job.id.replace("job_", "map_", 1)
     context = FitContext(spec.seed, device, None)
     with reporting(progress):
-        found = _gathered(run, spec.source, spec.reduction, spec.scale, spec.weights_kind)
+        content = _gathered(run, spec.source, spec.reduction, spec.scale, spec.weights_kind)
         with step(1, 2):
-            if not isinstance(found.value, GatheredRows):
-                return record_of_counts(map_id, spec, map_of(found.value, fitting, context), len(found.value))
-            batch = CLASSES.check(found.value.arrays, _reading(spec), labelled=True).labelled
+            if not isinstance(content.value, GatheredRows):
+                return record_of_counts(map_id, spec, map_of(content.value, fitting, context), len(content.value))
+            batch = CLASSES.check(content.value.arrays, _reading(spec), labelled=True).labelled
             fitting.check(batch)
             return map_record(map_id, spec, fitting.run(batch, context), batch)
 

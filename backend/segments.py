@@ -38,8 +38,8 @@ def multicalibration(requester: Requester, arrays: Arrays, options: Multicalibra
     event, features = _rows(requester, arrays, options, _RESAMPLE * (1 + (options.resamples or 0)), options.max_depth)
     names = ("max_depth", "max_values", "min_rows", "n_segments", "ties")
     resampling = None if options.resamples is None else Resampling.read(None, options.resamples, options.seed)
-    given = {name: getattr(options, name) for name in names}
-    return error_of(event, features, **given, resampling=resampling).to_dict()
+    arguments = {name: getattr(options, name) for name in names}
+    return error_of(event, features, **arguments, resampling=resampling).to_dict()
 
 
 def _rows(

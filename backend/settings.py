@@ -148,9 +148,9 @@ class Setting(NamedTuple):
 def settings_of(kind: type[Any]) -> Iterator[Setting]:
     """Every setting of a class."""
     hints = get_type_hints(kind)
-    for each in dataclasses.fields(kind):
-        if each.metadata:
-            yield Setting(each.name, hints[each.name], each.default, **each.metadata)
+    for declared in dataclasses.fields(kind):
+        if declared.metadata:
+            yield Setting(declared.name, hints[declared.name], declared.default, **declared.metadata)
 
 
 def flag_of(name: str) -> str:

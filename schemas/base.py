@@ -101,8 +101,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     before = target if isinstance(target, Mapping) else {}
-    kept = {name: value for name, value in before.items() if name not in patch}
-    return kept | {name: merge_patch(before.get(name), value) for name, value in patch.items() if value is not None}
+    unpatched = {name: value for name, value in before.items() if name not in patch}
+    return unpatched | {
+        name: merge_patch(before.get(name), value) for name, value in patch.items() if value is not None
+    }
 
 
 class Document(BaseModel):

@@ -84,8 +84,8 @@ class Keyring:
 
         The id is not secret. The digests of the secrets are compared in constant time, even for an unknown id.
         """
-        found = self.open(text)
-        return None if found is None else found[0]
+        opened = self.open(text)
+        return None if opened is None else opened[0]
 
     def open(self, text: str) -> tuple[Caller, str] | None:
         """Like ``find``, but also returns the digest of the key's secret."""

@@ -96,10 +96,12 @@ def _allowed(request: Request) -> str:
     """The methods of all routes that match the path; Starlette's own header covers a single route."""
     named = request.app.openapi()["paths"].get(request.url.path)
     if named is not None:  # an exact path, even if a route with a parameter would match it too
-        found = [method.upper() for method in named]
+        methods_of_path = [method.upper() for method in named]
     else:
         methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
         routes = request.app.router.routes
-        found = [m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)]
-        found = found or ["GET"]  # a file, which has no route
-    return ", ".join(["HEAD", *found] if "GET" in found else found)
+        methods_of_path = [
+            m for m in methods if any(r.matches({**request.scope, "method": m})[0] is Match.FULL for r in routes)
+        ]
+        methods_of_path = methods_of_path or ["GET"]  # a file, which has no route
+    return ", ".join(["HEAD", *methods_of_path] if "GET" in methods_of_path else methods_of_path)

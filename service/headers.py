@@ -94,14 +94,14 @@ def read_prefer(values: Sequence[str]) -> Preferences:
     Preferences(respond_async=True, wait=10)
     """
     text = ", ".join(values)[:_LONGEST]
-    found: dict[str, str] = {}
+    preferences: dict[str, str] = {}
     at = 0
     while match := _PREFERENCE.match(text, at):
-        found.setdefault(match["name"].lower(), match["token"] or match["quoted"] or "")
+        preferences.setdefault(match["name"].lower(), match["token"] or match["quoted"] or "")
         at = match.end()
-    wait = found.get("wait", "")
+    wait = preferences.get("wait", "")
     seconds = int(wait) if wait.isascii() and wait.isdigit() and len(wait) <= _DIGITS else None
-    return Preferences(found.get("respond-async") == "", seconds)
+    return Preferences(preferences.get("respond-async") == "", seconds)
 
 
 # --- Conditional requests (RFC 9110, section 13)
@@ -134,11 +134,11 @@ def read_tags(lines: Sequence[str], header: str) -> Tags:
     text = ",".join(lines).strip(_SPACE)
     if text == "*":
         return "*"
-    found, at = [], 0
+    tags, at = [], 0
     while tag := _TAG.match(text, at):
-        found.append(EntityTag(tag[1] is not None, tag[2]))
+        tags.append(EntityTag(tag[1] is not None, tag[2]))
         if tag.end() == len(text):
-            return tuple(found)
+            return tuple(tags)
         comma = _BETWEEN.match(text, tag.end())
         if comma is None:
             break

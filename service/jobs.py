@@ -39,12 +39,12 @@ async def settle(
     record = await until_final(here, record)
     if record.status in FINAL and here.prefer.wait:
         if respond_with is not None and record.result is not None:
-            made = await respond_with(record)
+            response = await respond_with(record)
         else:
-            made = await run_in_thread(_result, here, record)
+            response = await run_in_thread(_result, here, record)
     else:
-        made = await run_in_thread(_accepted, here, record)
-    return applied(here, made, made_job=True)
+        response = await run_in_thread(_accepted, here, record)
+    return applied(here, response, made_job=True)
 
 
 async def until_final(here: Context, record: JobRecord) -> JobRecord:
@@ -95,8 +95,8 @@ def _result(here: Context, record: JobRecord) -> Response:
         return answer(record.result, 201)
     if record.kind == "backfill":
         return answer(record.result)
-    made = here.store.maps.get(record.result["map"])
-    return answer(made.model_dump(), 201, {"Location": f"/maps/{made.id}"})
+    stored = here.store.maps.get(record.result["map"])
+    return answer(stored.model_dump(), 201, {"Location": f"/maps/{stored.id}"})
 
 
 # --- The changes of a job as Server-Sent Events, until its end

@@ -83,7 +83,7 @@ class Listener(uvicorn.Server):
         if not self.started:
             return
         loop = asyncio.get_running_loop()
-        opened = [each.fileno() for server in self.servers for each in server.sockets]
+        opened = [listening.fileno() for server in self.servers for listening in server.sockets]
         for number in opened * (_LISTENERS - 1):
             again = socket.socket(fileno=os.dup(number))
             server = await loop.create_server(self._connection, sock=again, backlog=self.config.backlog)

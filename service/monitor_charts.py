@@ -117,7 +117,7 @@ def _volume(data: ChartData) -> Drawn:
 
 def _delay(data: ChartData) -> Drawn:
     longest = max((point.delay[1] for point in data.points if point.delay), default=0.0)
-    unit, name = next((one for one in _UNITS if longest >= 2.0 * one[0]), _UNITS[-1])
+    unit, name = next((unit_and_name for unit_and_name in _UNITS if longest >= 2.0 * unit_and_name[0]), _UNITS[-1])
     lines = [
         {
             "name": label,

@@ -324,15 +324,15 @@ def _successes(call: Call, schemas: Schema) -> Schema:
         headers |= _sent("ETag")
     if call.is_paged and call.links:
         headers |= _sent("Link")
-    found: Schema = {str(call.status): _response(call.meaning, content, headers)}
+    responses: Schema = {str(call.status): _response(call.meaning, content, headers)}
     if call.queues is not None:
         job = {JSON: {"schema": _answer(JobAnswer, schemas)}}
-        found["202"] = _response(call.queues, job, {**_located("job"), "Retry-After": _SECONDS})
+        responses["202"] = _response(call.queues, job, {**_located("job"), "Retry-After": _SECONDS})
     if call.ends is not None:
-        found["204"] = _response(call.ends)
+        responses["204"] = _response(call.ends)
     if call.conditional and call.method == "GET":
-        found["304"] = _response("If-None-Match matches the current state", headers=_sent("ETag"))
-    return found
+        responses["304"] = _response("If-None-Match matches the current state", headers=_sent("ETag"))
+    return responses
 
 
 def _response(description: str, content: Schema | None = None, headers: Schema | None = None) -> Schema:
@@ -351,11 +351,11 @@ def _answer(answer: Any, schemas: Schema) -> Schema:
 
 def problem_responses(codes: Iterable[str]) -> Schema:
     """The responses with these problems, by status."""
-    found: Schema = {}
+    responses: Schema = {}
     codes = tuple(dict.fromkeys(codes))
     for code in codes:
         status = TABLE[code].status
-        response = found.setdefault(
+        response = responses.setdefault(
             str(status),
             {
                 "description": "A problem: " + "; ".join(c for c in codes if TABLE[c].status == status),
@@ -366,18 +366,18 @@ def problem_responses(codes: Iterable[str]) -> Schema:
             response["headers"] = _HEADERS[status]
         example = {"summary": TABLE[code].title, "description": TABLE[code].cause, "value": problem_example(code)}
         response["content"][MEDIA_TYPE]["examples"][code] = example
-    return found
+    return responses
 
 
 def inference_errors(codes: Iterable[str]) -> Schema:
     """The responses of an operation of the inference protocol, in the form of the protocol."""
-    found: Schema = {}
+    responses: Schema = {}
     for code in codes:
         if code.startswith("malformed-") and code != "malformed-json":
             continue
         row = TABLE[code]
         status = status_of(row.status)
-        response = found.setdefault(
+        response = responses.setdefault(
             str(status),
             {
                 "description": "An error of the protocol",
@@ -387,7 +387,7 @@ def inference_errors(codes: Iterable[str]) -> Schema:
         if status in _HEADERS:
             response["headers"] = _HEADERS[status]
         response["content"][JSON]["examples"][code] = {"summary": row.title, "value": {"error": row.cause}}
-    return found
+    return responses
 
 
 def _add_examples(call: Call, operation: Schema) -> None:
@@ -558,8 +558,8 @@ def _name_choices(fields: Schema) -> None:
 
 
 def _array_in(field: Schema) -> Schema:
-    found: Schema = next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
-    return found
+    array: Schema = next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
+    return array
 
 
 def _by_source(schema: Schema) -> list[Schema]:
@@ -571,15 +571,15 @@ def _by_source(schema: Schema) -> list[Schema]:
     if "batch" not in fields or fields.keys().isdisjoint(_SOURCES["Rows"]):
         return []
     elsewhere = {*_ROWS, "models", "batch", "batches", "source", "table"}
-    found = []
+    models = []
     for suffix, names in _SOURCES.items():
         required = [name for name in names if name in fields]
         if required and (suffix != "Models" or "models" in fields):
-            kept = {*required, *(_ROWS if suffix in ("Rows", "Models") else ())}
+            names_of_model = {*required, *(_ROWS if suffix in ("Rows", "Models") else ())}
             if suffix == "Models":
-                kept.remove("predictions")
-            own = {name: field for name, field in fields.items() if name in kept or name not in elsewhere}
-            found.append(
+                names_of_model.remove("predictions")
+            own = {name: field for name, field in fields.items() if name in names_of_model or name not in elsewhere}
+            models.append(
                 schema
                 | {
                     "title": schema["title"].removesuffix("Body") + suffix,
@@ -588,7 +588,7 @@ def _by_source(schema: Schema) -> list[Schema]:
                     "required": [*schema.get("required", ()), *required],
                 }
             )
-    return found
+    return models
 
 
 def _without_null(field: Schema) -> Schema:
@@ -602,15 +602,18 @@ def _without_null(field: Schema) -> Schema:
 
 def _parameter(name: str, fields: Sequence[Schema], *, is_json: bool) -> Schema:
     """A field of one or several models of a body as a query parameter."""
-    found: list[Schema] = []
+    schemas: list[Schema] = []
     for field in fields:
         schema = {"type": "string"} if is_json else _without_null(field)
         schema = {key: value for key, value in schema.items() if key not in _WORDS}
-        if schema not in found:
-            found.append(schema)
-    schema = found[0]
-    if len(found) > 1:  # names of the two prediction kinds
-        schema = {"type": "string", "enum": [name for each in found for name in each.get("enum", [each.get("const")])]}
+        if schema not in schemas:
+            schemas.append(schema)
+    schema = schemas[0]
+    if len(schemas) > 1:  # names of the two prediction kinds
+        schema = {
+            "type": "string",
+            "enum": [name for variant in schemas for name in variant.get("enum", [variant.get("const")])],
+        }
     description = "for a binary body; JSON text" if is_json else "for a binary body"
     return _query_parameter(name, schema, description=description)
 

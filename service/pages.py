@@ -102,14 +102,14 @@ def job_page(record: JobRecord, headers: Mapping[str, str]) -> Response:
     """The progress of a job, reloaded after ``Retry-After``; or its outcome."""
     if record.status not in FINAL:
         seconds = headers.get(_AGAIN, "1")
-        made = page(
+        progress = page(
             _status(record),
             _body(record, f"This page reloads in {seconds} s."),
             root="../",
             head=f'{_STYLE}\n<meta http-equiv="refresh" content="{escape(seconds)}">',
         )
-        made.headers.update(headers)
-        return made
+        progress.headers.update(headers)
+        return progress
     return page(_status(record), _body(record, _end(record)), root="../")
 
 

@@ -82,7 +82,7 @@ async def report_picture(here: Context, report: Mapping[str, Any], key: str, kin
 
 def _numbers(report: Mapping[str, Any], key: str) -> dict[str, Any]:
     if "batches" in report:
-        return {"batches": [{"batch": each["batch"], **shown_of(each["report"], key)} for each in each_of(report)]}
+        return {"batches": [{"batch": batch["batch"], **shown_of(batch["report"], key)} for batch in each_of(report)]}
     after = shown_of(report["after"], key) if report.get("after") is not None else None
     return {**shown_of(report, key), "after": after}
 
@@ -103,8 +103,8 @@ def evaluation_of(options: DiagramOptions, diagram: DiagramRequest) -> OneEvalua
     if options.batches is not None and options.map is not None:
         raise InvalidField.at("/map", "cannot be combined with batches")
     measure = shown_error({"name": diagram.diagram.name, **diagram.options}) | {"as": _ERROR}
-    given = options.model_dump(include=set(OneEvaluated.model_fields))
-    return OneEvaluated(**given, diagrams=[options.diagram], measures=[measure])
+    fields = options.model_dump(include=set(OneEvaluated.model_fields))
+    return OneEvaluated(**fields, diagrams=[options.diagram], measures=[measure])
 
 
 def evaluation_of_forecasts(options: DistributionDiagramOptions) -> tuple[EvaluateDistributionOptions, str]:
@@ -114,14 +114,14 @@ def evaluation_of_forecasts(options: DistributionDiagramOptions) -> tuple[Evalua
     except CalibrationError as error:
         place = error.offences[0]
         raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail) from None
-    given = options.model_dump(include=set(EvaluateDistributionOptions.model_fields))
-    return EvaluateDistributionOptions(**given, diagrams=[options.diagram], measures=["mae"]), request.key
+    fields = options.model_dump(include=set(EvaluateDistributionOptions.model_fields))
+    return EvaluateDistributionOptions(**fields, diagrams=[options.diagram], measures=["mae"]), request.key
 
 
 def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture | None:
     """The requested ``by-size`` or ``cost-plane`` picture, else None; raises ``InvalidField`` for invalid fields."""
-    given = options.diagram
-    fields = {"name": given} if isinstance(given, str) else given
+    diagram = options.diagram
+    fields = {"name": diagram} if isinstance(diagram, str) else diagram
     name = fields.get("name")
     model = PICTURED.get(name) if isinstance(name, str) else None
     if model is None:
@@ -129,8 +129,8 @@ def read_pictured(options: DiagramOptions) -> BySizePicture | CostPlanePicture |
     try:
         pictured = model.model_validate(fields, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise invalid_field([{**each, "loc": ("diagram", *each["loc"])} for each in found]) from error
+        errors = error.errors(include_url=False, include_input=False)
+        raise invalid_field([{**invalid, "loc": ("diagram", *invalid["loc"])} for invalid in errors]) from error
     for field in sorted(options.model_fields_set - _TAKES[pictured.name]):
         # Generated clients send default values as if the caller had set them.
         if getattr(options, field) not in (None, DiagramOptions.model_fields[field].default):
@@ -152,9 +152,9 @@ def series_drawing(here: Context, name: str, query: SeriesPictureQuery) -> Calla
     reader = narrowed(whole, key)
     points = series_points(here, reader, series_options(whole, query, now().timestamp()))
     drawn = [
-        {"start": point.start, "end": point.end, "value": one.value, "interval": one.interval}
+        {"start": point.start, "end": point.end, "value": measured.value, "interval": measured.interval}
         for point in points
-        for one in (point.measures[key],)
+        for measured in (point.measures[key],)
     ]
     about = Caption(
         sum(point.rows for point in points), kind_of_monitor(whole.record).counted_as, _called(name, query.group)

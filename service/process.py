@@ -100,8 +100,8 @@ class Process(ScoringProcess):
         self._notifications = connect_async(settings.redis_url, timeout=STALE_SECONDS)
         self.watcher = Watcher(self._notifications)
         self.rates = Rates(settings.redis_url)
-        kept = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
-        self.sessions = Sessions(kept, self.keyring)
+        session_store = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
+        self.sessions = Sessions(session_store, self.keyring)
 
     @cached_property
     def monitors(self) -> MonitorCache:

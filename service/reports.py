@@ -50,29 +50,31 @@ class FullReport(NamedTuple):
 def report_at_once(here: Context, arrays: Arrays, options: ReportOptions) -> FullReport | JobRecord:
     """Evaluate the full report of one batch or of several models, or create a job for it."""
     if isinstance(options, CompareOptions):
-        made = report_comparison_or_queue(here, arrays, options)
+        evaluated = report_comparison_or_queue(here, arrays, options)
     else:
-        made = report_or_queue(here, arrays, options)
-    return made if isinstance(made, JobRecord) else _whole(made, options.prediction_kind, datetime.now(UTC))
+        evaluated = report_or_queue(here, arrays, options)
+    return (
+        evaluated if isinstance(evaluated, JobRecord) else _whole(evaluated, options.prediction_kind, datetime.now(UTC))
+    )
 
 
 async def report_response(here: Context, arrays: Arrays, options: ReportOptions) -> Response:
     """The full report of one batch or of several models as HTML, or the response of its job."""
-    made = await run_in_thread(report_at_once, here, arrays, options)
-    if isinstance(made, FullReport):
-        return await report_page(here, made)
+    report = await run_in_thread(report_at_once, here, arrays, options)
+    if isinstance(report, FullReport):
+        return await report_page(here, report)
 
     async def as_page(record: JobRecord) -> Response:
         return await report_page(here, await run_in_thread(whole_of, here, record))
 
-    response = await settle(here, made, as_page)
+    response = await settle(here, report, as_page)
     response.headers["Vary"] = "Accept"
     return response
 
 
-def _whole(made: WholeReport, kind: str, when: datetime) -> FullReport:
+def _whole(evaluated: WholeReport, kind: str, when: datetime) -> FullReport:
     """A full report with its subject, and the options that reproduce it."""
-    report, spec, batch = made
+    report, spec, batch = evaluated
     weights, scale, names = None, None, None
     if batch is not None:
         weights = batch.weights_kind if "weights" in batch.arrays else None
@@ -111,7 +113,7 @@ def whole_of(here: Context, record: JobRecord) -> FullReport:
     return _whole(stored_report(here.store, record), kind, when)
 
 
-async def report_page(here: Context, made: FullReport) -> Response:
+async def report_page(here: Context, report: FullReport) -> Response:
     """The report as one HTML file; its diagrams are drawn when it is their turn."""
-    text = await here.draw(made.html)
+    text = await here.draw(report.html)
     return Response(text, headers={**SEALED, "Vary": "Accept"}, media_type=HTML)

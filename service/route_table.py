@@ -70,8 +70,8 @@ class RouteTable:
         self._unloaded = lru_cache(maxsize=_MOST_PATHS)(self._match_later)
         self._from_memory: list[re.Pattern[str]] = []
         later = {name for names in LATER.values() for name in names}
-        found = (f"{routes.__name__}.{module.name}" for module in iter_modules(routes.__path__))
-        self._add(calls for name in found if name not in later for calls in _calls_of(name))
+        modules = (f"{routes.__name__}.{module.name}" for module in iter_modules(routes.__path__))
+        self._add(calls for name in modules if name not in later for calls in _calls_of(name))
 
     async def load(self, path: str) -> None:
         """Import the calls whose pattern the path of a request matches."""

@@ -196,9 +196,9 @@ def _fingerprint(request: Request, body: Body, prefer: Preferences) -> str:
 def _answered(here: Context, held: Reservation, response: Response) -> None:
     """Store a response; after a server error, or if it is too large to store, a repeated request runs again."""
     store, ttl = here.store.idempotency, here.settings.idempotency_ttl
-    kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
+    headers = {name: response.headers[name] for name in _KEPT if name in response.headers}
     body = getattr(response, "body", None)  # streamed responses have none
-    answer = None if body is None or response.status_code >= 500 else pack(response.status_code, kept, bytes(body))
+    answer = None if body is None or response.status_code >= 500 else pack(response.status_code, headers, bytes(body))
     if answer is None:
         store.leave(held, ttl=ttl)
     else:
@@ -287,11 +287,11 @@ class Shortcut:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of a direct route; pass on any other."""
-        found = self._handlers.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
-        if found is None:
+        direct = self._handlers.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if direct is None:
             await self._app(scope, receive, send)
             return
-        handle, scope["route"] = found
+        handle, scope["route"] = direct
         try:
             response = await handle(Request(scope, receive))
         except (CalibrationError, StorageError) as error:

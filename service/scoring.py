@@ -123,22 +123,22 @@ async def calibrate(request: Request, here: ScoringContext) -> Response:
     payload = await read_payload(request, here.settings)
     if "in_order" in payload.options:
         ordered = read_options(payload, InOrderOptions)
-        found = await run_in_thread(calibrate_in_order, here, payload.arrays, ordered)
-        return await respond(request, kind, *_parts(found))
+        calibrated = await run_in_thread(calibrate_in_order, here, payload.arrays, ordered)
+        return await respond(request, kind, *_parts(calibrated))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
     held = here.held_map(options.map)
     if held is None or options.batch is not None:
         await here.reach()
     if held is not None and held.is_fast and few and options.batch is None:  # cheaper than the switch to a thread
-        found = apply_map(here, payload.arrays, options, held)
+        calibrated = apply_map(here, payload.arrays, options, held)
     else:
-        found = await run_in_thread(apply_map, here, payload.arrays, options, held)
-    return await respond(request, kind, *_parts(found))
+        calibrated = await run_in_thread(apply_map, here, payload.arrays, options, held)
+    return await respond(request, kind, *_parts(calibrated))
 
 
-def _parts(found: Calibrated) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(calibrated: Calibrated) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields and arrays of a response."""
-    fields, arrays = dict(found.fields), dict(found.arrays)
+    fields, arrays = dict(calibrated.fields), dict(calibrated.arrays)
     level = arrays.pop("level", None)
     return fields if level is None else fields | {"level": level}, arrays

@@ -43,10 +43,10 @@ class Sessions:
 
     async def open(self, key: str) -> str | None:
         """Open a session for a valid key and return the text of its cookie; None for an invalid key."""
-        found = self._keyring.open(key)
-        if found is None:
+        opened = self._keyring.open(key)
+        if opened is None:
             return None
-        caller, secret = found
+        caller, secret = opened
         return (await run_in_thread(self._store.open, caller.key_id or "", secret)).text
 
     async def end(self, scope: Scope) -> None:

@@ -272,7 +272,9 @@ class Supervisor:
         if not self._reached or place.pid is not None:
             return False
         others = (other for other in self._living() if other.kind == place.kind)
-        return place.kind is None or (place.kind in self._waiting and all(each.name in self._busy for each in others))
+        return place.kind is None or (
+            place.kind in self._waiting and all(worker.name in self._busy for worker in others)
+        )
 
     def _reap(self) -> None:
         """Recover the jobs of ended workers, and schedule their replacements."""

@@ -75,9 +75,9 @@ def check_kind(record: BatchRecord, kind: PredictionKind, pointer: str = "/batch
 def record_of(map_id: str, fitted: FittedMap, registration: Registration, **own: Any) -> MapRecord:
     """The record of a map, which storing assigns its version; ``own`` fields are those of its kind and of its fit."""
     unknown = dict.fromkeys(("version", "reduction", "scale", "n_classes", "n", "seed"))
-    made = {"method": fitted.method, "options": {}, "created_at": stamp(), "document": fitted.to_document()}
+    of_fit = {"method": fitted.method, "options": {}, "created_at": stamp(), "document": fitted.to_document()}
     about = {"name": registration.name, "digest": fitted.training_digest, **registration.about()}
-    return MapRecord.model_validate({"id": map_id, **unknown, **made, **about, **own})
+    return MapRecord.model_validate({"id": map_id, **unknown, **of_fit, **about, **own})
 
 
 def take_slot_for(requester: Scorer, batch_id: str) -> None:

@@ -115,8 +115,8 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     from calibrant.comparison import Comparison, read_contestants
 
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
-    loaded = {name: classifier_of(found) for name, found in records.items()}
-    contestants = read_contestants(loaded, {name: training_of(found) for name, found in records.items()})
+    loaded = {name: classifier_of(map_record) for name, map_record in records.items()}
+    contestants = read_contestants(loaded, {name: training_of(map_record) for name, map_record in records.items()})
     comparison = Comparison(evaluation, contestants, spec.correction, spec.of, rank_by=spec.rank_by)
     return ClassEvaluation(comparison, {name: record.id for name, record in records.items()}, spec.by_group, sets)
 
@@ -134,9 +134,9 @@ def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEva
     from calibrant.comparison import Comparison
 
     resampling = Resampling.read(level_of(spec.interval, None), spec.resamples, spec.seed, spec.cluster_variance)
-    given = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
+    arguments = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
     field = "models" if spec.batches is None else "batches"
-    comparison = Comparison.of_models(models, *given, field=field)
+    comparison = Comparison.of_models(models, *arguments, field=field)
     return ModelReport(comparison) if spec.report else ClassEvaluation(comparison)
 
 
@@ -274,9 +274,9 @@ class FitRequest:
             requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
         requester.store.charges.check_maps()
         excluded = {"prediction_kind", "batch", "keep_batch", "scale", "weights_kind", "source"}
-        given = options.model_dump(exclude=excluded)
-        given["class_names"] = None if rows.class_names is None else list(rows.class_names)
-        spec = FitSpec(**given, batch="", created_by=requester.who)
+        fields = options.model_dump(exclude=excluded)
+        fields["class_names"] = None if rows.class_names is None else list(rows.class_names)
+        spec = FitSpec(**fields, batch="", created_by=requester.who)
         seconds = fitting.seconds(batch) + seconds_of_summary(len(batch), n_classes)
 
         def run() -> MapRecord:
@@ -342,8 +342,8 @@ def map_record(map_id: str, spec: FitSpec, fitted: CalibrationMap, batch: Batch)
 def record_of_counts(map_id: str, spec: FitSpec, fitted: CalibrationMap, n: int) -> MapRecord:
     """The record of a map fitted to counts of ``n`` rows, without a summary of the fit to each row."""
     own = _of_classes(fitted, spec.class_names)
-    made = {"options": spec.options, "n": n, "seed": spec.seed, "created_by": spec.created_by}
-    return record_of(map_id, fitted, spec, **own, **made, warning=fitted.warning)
+    of_fit = {"options": spec.options, "n": n, "seed": spec.seed, "created_by": spec.created_by}
+    return record_of(map_id, fitted, spec, **own, **of_fit, warning=fitted.warning)
 
 
 def _of_classes(fitted: CalibrationMap, class_names: Sequence[str] | None) -> dict[str, Any]:
@@ -356,14 +356,14 @@ def _of_classes(fitted: CalibrationMap, class_names: Sequence[str] | None) -> di
     }
 
 
-def _gain(found: Mapping[str, Any]) -> HeldOutGain:
+def _gain(diagnostics: Mapping[str, Any]) -> HeldOutGain:
     """The cross-fitted gain in the diagnostics of a map of a classifier."""
     return HeldOutGain(
         score="log-loss",
-        gain=found["log_loss"],
-        standard_error=found["standard_error"],
-        folds=found.get("folds"),
-        rows=found.get("rows"),
+        gain=diagnostics["log_loss"],
+        standard_error=diagnostics["standard_error"],
+        folds=diagnostics.get("folds"),
+        rows=diagnostics.get("rows"),
     )
 
 
@@ -430,14 +430,14 @@ class ClassPredictions:
         """Check the arrays of a request; ``class_names`` are those of the batch to which they are appended."""
         if "predictions" in arrays:
             note_rows(arrays["predictions"].shape)
-        given = vars(options)
-        arrays, n_labels = with_rows_of_labels(arrays, given.get("method"))
+        values = vars(options)
+        arrays, n_labels = with_rows_of_labels(arrays, values.get("method"))
         with in_matrix(n_labels):
             rows = check_arrays(
                 arrays,
-                scale=given.get("scale") or "probability",
-                weights_kind=given.get("weights_kind") or "importance",
-                class_names=given.get("class_names") or class_names,
+                scale=values.get("scale") or "probability",
+                weights_kind=values.get("weights_kind") or "importance",
+                class_names=values.get("class_names") or class_names,
                 labelled=labelled,
             )
         return replace(rows, n_labels=n_labels)
@@ -456,8 +456,8 @@ class ClassPredictions:
 
     def check_appended(self, record: BatchRecord, arrays: Arrays, options: RowsOptions) -> ClassRows:
         """Check arrays that are appended to a batch."""
-        given = options.model_copy(update={"scale": record.scale, "weights_kind": record.weights_kind})
-        return self.check(arrays, given, class_names=record.class_names, labelled=False)
+        of_batch = options.model_copy(update={"scale": record.scale, "weights_kind": record.weights_kind})
+        return self.check(arrays, of_batch, class_names=record.class_names, labelled=False)
 
     def check_same(self, record: BatchRecord, rows: ClassRows) -> None:
         """Raise ``WrongShape`` unless the predictions are of as many classes as those of the batch."""
@@ -508,13 +508,13 @@ class ClassPredictions:
             return record.id
 
         excluded = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "source"}
-        given = options.model_dump(exclude=excluded)
+        fields = options.model_dump(exclude=excluded)
         for name in ("map", "sets"):
-            if given[name] is not None:
-                given[name] = find(given[name], f"/{name}")
+            if fields[name] is not None:
+                fields[name] = find(fields[name], f"/{name}")
         if options.maps is not None:
-            given["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
-        spec = EvaluateSpec.model_validate(given)
+            fields["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
+        spec = EvaluateSpec.model_validate(fields)
         operation = read_operation(spec, read.__getitem__)
         if options.batch is None and options.batches is None:
             maps = [fitted for _, fitted in operation.maps]
@@ -551,9 +551,9 @@ class ClassPredictions:
         """Check a comparison or report of models, and return the work on their rows."""
         reduction = implied_reduction(requester, options.reduction, list((options.batches or {}).values()))
         unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps", "source"}
-        given = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
-        given["batches"] = None if options.batches is None else list(options.batches.values())
-        spec = EvaluateSpec.model_validate({**given, "map": None, "report": report})
+        fields = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
+        fields["batches"] = None if options.batches is None else list(options.batches.values())
+        spec = EvaluateSpec.model_validate({**fields, "map": None, "report": report})
         operation = compared_models(spec, {name: own.labelled for name, own in rows.items()})
         first = next(iter(rows.values()))
         checked = operation.check(first.labelled, first.groups)

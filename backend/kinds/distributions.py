@@ -82,14 +82,14 @@ def shape_of(forecasts: Forecasts) -> ForecastShape:
 
 def others_of(rows: ForecastRows, batches: Iterable[tuple[BatchRecord, Arrays]]) -> dict[str, Forecasts]:
     """The forecasts of batches with the same outcomes as the rows; raises ``InvalidField`` for others."""
-    found = {}
+    forecasts_by_batch = {}
     for i, (record, arrays) in enumerate(batches):
         check_kind(record, "regression", f"/against/{i}")
         own = DISTRIBUTIONS.check_stored(record, arrays, labelled=False)
         if own.observed is None or not np.array_equal(own.observed, rows.observed):
             raise InvalidField.at(f"/against/{i}", "is a batch with other outcomes, or without any")
-        found[record.id] = own.forecasts
-    return found
+        forecasts_by_batch[record.id] = own.forecasts
+    return forecasts_by_batch
 
 
 # --- Evaluations and fits
@@ -136,9 +136,9 @@ class ForecastEvaluationRequest:
             requester.reserve(stored_bytes(size // NUMBER_BYTES))
             rows = replace(rows, others=others_of(rows, map(batches.arrays, ids, parts)))
             spec = spec.model_copy(update={"parts_of": parts})
-        made = 0 if operation.map is None else check_size(operation.map, len(rows), most)
-        seconds = operation.seconds(rows) + made * BYTE_SECONDS
-        size = len(rows) * (rows.forecasts.width + 2) + made // NUMBER_BYTES
+        output_bytes = 0 if operation.map is None else check_size(operation.map, len(rows), most)
+        seconds = operation.seconds(rows) + output_bytes * BYTE_SECONDS
+        size = len(rows) * (rows.forecasts.width + 2) + output_bytes // NUMBER_BYTES
         return Work(spec, rows, seconds, len(rows), size, partial(operation.document, rows))
 
 
@@ -153,8 +153,8 @@ class ForecastFitRequest:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         requester.store.charges.check_maps()
         checked = self.fitting.check(rows)
-        given = self.options.model_dump(exclude={"batch", "keep_batch", "level", "weights_kind"})
-        spec = FitDistributionSpec(**given, batch="", created_by=requester.who)
+        fields = self.options.model_dump(exclude={"batch", "keep_batch", "level", "weights_kind"})
+        spec = FitDistributionSpec(**fields, batch="", created_by=requester.who)
         size = len(rows) * (rows.forecasts.width + 2 + len(self.options.output_levels or ()))
 
         def run() -> MapRecord:
@@ -215,8 +215,8 @@ class ForecastCalibrationRequest:
         size = check_size(fitted, len(rows), requester.settings.max_unpacked_bytes)
         requester.take_slot(size * BYTE_SECONDS)
         requester.reserve(work_bytes(len(rows) * rows.forecasts.width) + 2 * size)
-        found = fitted.apply_checked(rows.forecasts, by=rows.by, seed=self.options.seed)
-        return Calibrated({**self.held.named, "n_repaired": rows.forecasts.n_repaired}, dict(found))
+        recalibrated = fitted.apply_checked(rows.forecasts, by=rows.by, seed=self.options.seed)
+        return Calibrated({**self.held.named, "n_repaired": rows.forecasts.n_repaired}, dict(recalibrated))
 
 
 def recalibrate(requester: Scorer, rows: ForecastRows, how: InOrder) -> AdaptiveForecasts:
@@ -255,9 +255,9 @@ _ARGUMENTS = {"made": "times", "horizon": "by", "scale": "in_order/scale", "supp
 def _renamed(error: CalibrationError) -> CalibrationError:
     """The same error with the fields of a request in place of arguments of the library."""
     offences = []
-    for each in error.offences:
-        _, argument, *place = each.pointer.split("/")
-        detail = each.detail.replace("later than made", "later than times").replace("like made", "like times")
+    for offence in error.offences:
+        _, argument, *place = offence.pointer.split("/")
+        detail = offence.detail.replace("later than made", "later than times").replace("like made", "like times")
         offences.append(Offence("/".join(["", _ARGUMENTS.get(argument, argument), *place]), detail))
     return type(error)(f"{offences[0].pointer[1:]} {offences[0].detail}", tuple(offences)) if offences else error
 
@@ -299,8 +299,8 @@ class Distributions:
 
     def check_appended(self, record: BatchRecord, arrays: Arrays, options: DistributionRowsOptions) -> GivenForecasts:
         """Check arrays that are appended to a batch."""
-        given = options.model_copy(update={"weights_kind": record.weights_kind})
-        return self.check(arrays, given, labelled=False)
+        of_batch = options.model_copy(update={"weights_kind": record.weights_kind})
+        return self.check(arrays, of_batch, labelled=False)
 
     def check_same(self, record: BatchRecord, rows: GivenForecasts) -> None:
         """Raise ``InvalidField`` unless the levels are those of the batch."""
@@ -340,9 +340,9 @@ class Distributions:
         if options.batch in ids or len(set(ids)) < len(ids):
             raise InvalidField.at("/against", "must be distinct batches")
         held = None if options.map is None else requester.find_map(options.map)
-        given = options.model_dump(exclude={"keep_batch", "level", "weights_kind"})
-        given["map"] = None if held is None else held.id
-        spec = EvaluateDistributionSpec(**{**given, "batch": options.batch or ""}, report=report)
+        fields = options.model_dump(exclude={"keep_batch", "level", "weights_kind"})
+        fields["map"] = None if held is None else held.id
+        spec = EvaluateDistributionSpec(**{**fields, "batch": options.batch or ""}, report=report)
         fitted = None if held is None else held.distribution
         return ForecastEvaluationRequest(spec, read_operation(spec, fitted), options)
 
@@ -396,8 +396,8 @@ class Distributions:
     def _given(self, arrays: Arrays, *, labelled: bool, **options: Any) -> GivenForecasts:
         rows = check_arrays(arrays, **options)
         note_rows((len(rows), rows.forecasts.width))
-        found = GivenForecasts(**vars(rows), arrays=arrays)
-        return found.labelled if labelled else found
+        forecasts = GivenForecasts(**vars(rows), arrays=arrays)
+        return forecasts.labelled if labelled else forecasts
 
 
 DISTRIBUTIONS = Distributions()

@@ -162,8 +162,8 @@ def check_scale_of(options: CalibrateOptions, fitted: SetMap) -> None:
 
 def refuse_options_of_sets(options: CalibrateOptions, rows: ClassRows) -> None:
     """Raise ``InvalidField`` for groups, a seed or a level in a request to apply a map that gives probabilities."""
-    given = {"groups": options.batch is None and "groups" in rows.arrays}
-    given |= {name: getattr(options, name) is not None for name in ("seed", "alpha")}
-    for name, is_given in given.items():
+    options_of_sets = {"groups": options.batch is None and "groups" in rows.arrays}
+    options_of_sets |= {name: getattr(options, name) is not None for name in ("seed", "alpha")}
+    for name, is_given in options_of_sets.items():
         if is_given:
             raise InvalidField.at(f"/{name}", "is for maps that give prediction sets")

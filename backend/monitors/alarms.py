@@ -49,15 +49,15 @@ _ACTIONS: dict[Turn, AuditAction] = {
 
 def happened(record: MonitorRecord, state: RuleState, turn: Turn, moment: float) -> MonitorEvent:
     """The event of an alarm; its id is deterministic, because the alarms of a rule are numbered."""
-    found = RULE_TYPES[state.kind].describe(state)
+    description = RULE_TYPES[state.kind].describe(state)
     data = AlarmData(
         monitor=record.name,
         rule=state.rule,
         kind=state.kind,
         rows=state.rows,
         since=state.since,
-        description=found.message,
-        **found.alarm,
+        description=description.message,
+        **description.alarm,
     )
     return event_of(record, f"{state.rule}:{state.alarms}", _TYPES[turn], data, moment=moment)
 

@@ -104,12 +104,12 @@ def measures_beside(here: Readings, there: Readings) -> dict[str, Difference]:
 
 def _beside(here: MeasureReading, there: MeasureReading) -> Difference:
     debiased = here.debiased is not None and there.debiased is not None
-    one, other = (here.debiased, there.debiased) if debiased else (here.value, there.value)
-    return difference(one, other, here.interval, there.interval)
+    value, other = (here.debiased, there.debiased) if debiased else (here.value, there.value)
+    return difference(value, other, here.interval, there.interval)
 
 
 def difference(
-    one: float | None, other: float | None, of_one: Interval | None, of_other: Interval | None
+    first: float | None, other: float | None, of_one: Interval | None, of_other: Interval | None
 ) -> Difference:
     """Two values and their difference, with an interval derived from theirs.
 
@@ -117,27 +117,27 @@ def difference(
     this is the interval of their difference, and it preserves the asymmetry of theirs. A value outside its interval,
     which is possible for a plug-in calibration error, is replaced by the nearest end.
     """
-    if one is None or other is None:
-        return Difference(value=one, reference=other, difference=None)
+    if first is None or other is None:
+        return Difference(value=first, reference=other, difference=None)
     if of_one is None or of_other is None:
-        return Difference(value=one, reference=other, difference=one - other)
-    a, b = (min(max(value, low), high) for value, (low, high) in ((one, of_one), (other, of_other)))
+        return Difference(value=first, reference=other, difference=first - other)
+    a, b = (min(max(value, low), high) for value, (low, high) in ((first, of_one), (other, of_other)))
     low = a - b - math.hypot(a - of_one[0], of_other[1] - b)
     high = a - b + math.hypot(of_one[1] - a, b - of_other[0])
-    gap = one - other
-    return Difference(value=one, reference=other, difference=gap, interval=(min(low, gap), max(high, gap)))
+    gap = first - other
+    return Difference(value=first, reference=other, difference=gap, interval=(min(low, gap), max(high, gap)))
 
 
 def label_rates_beside(here: Tally, there: Tally, level: float | None) -> Difference:
     """The event rates, with Newcombe's interval (1998, method 10) of their difference."""
-    (one, of_one), (other, of_other) = (_label_rate(tally, level) for tally in (here, there))
-    return difference(one, other, of_one, of_other)
+    (rate, of_one), (other, of_other) = (_label_rate(tally, level) for tally in (here, there))
+    return difference(rate, other, of_one, of_other)
 
 
 def mean_predictions_beside(here: Tally, there: Tally, level: float | None) -> Difference:
     """The mean predictions, with the normal interval of their difference; the rows of a cell count at its mean."""
-    (one, of_one), (other, of_other) = (_mean_prediction(tally, level) for tally in (here, there))
-    return difference(one, other, of_one, of_other)
+    (mean, of_one), (other, of_other) = (_mean_prediction(tally, level) for tally in (here, there))
+    return difference(mean, other, of_one, of_other)
 
 
 def shift(here: Tally, there: Tally) -> Shift | None:
@@ -234,8 +234,8 @@ class MonitorReader:
 
     def raised(self) -> list[MonitorEvent]:
         """The latest raised alarms, oldest first."""
-        found = self._standings.events(PageRequest(MOST_EVENTS)).items
-        return [event for event in reversed(found) if event.type == "monitor.alarm.raised"]
+        events = self._standings.events(PageRequest(MOST_EVENTS)).items
+        return [event for event in reversed(events) if event.type == "monitor.alarm.raised"]
 
     def counts(self) -> Counts:
         """The counts since the monitor was created."""
@@ -265,10 +265,10 @@ class MonitorReader:
         Predictions from ``threshold`` on are decided positive. Estimates use the ``weighted`` rows, if there are any.
         """
         record, memory = self.record, self.kept.memory
-        found = self.gathered(window, now)
-        whole = read_rows(found.tally, record, memory, intervals=True)
+        gathered = self.gathered(window, now)
+        whole = read_rows(gathered.tally, record, memory, intervals=True)
         timed = window.seconds is not None
-        given = self._estimated(found, window, now, reference)
+        estimated = self._estimated(gathered, window, now, reference)
         return WindowReading(
             **dict(whole),
             name=window.name,
@@ -276,15 +276,15 @@ class MonitorReader:
             at_least=window.rows,
             start=window_span(record, window.seconds, now).start if window.seconds is not None else None,
             end=now if timed else None,
-            predictions=found.predictions if timed else None,
-            coverage=found.coverage if timed else None,
-            delay=_delay(found),
-            **kind_of_monitor(record).window_diagrams(found.tally, memory),
-            groups=self.groups(found, groups),
-            reference=None if reference is None else self._beside(whole, found.tally, reference),
-            estimates=read_estimates(given, record, memory, threshold, weighted),
-            drift=read_drift(given, record),
-            label_shift=self._label_shift(window, given),
+            predictions=gathered.predictions if timed else None,
+            coverage=gathered.coverage if timed else None,
+            delay=_delay(gathered),
+            **kind_of_monitor(record).window_diagrams(gathered.tally, memory),
+            groups=self.groups(gathered, groups),
+            reference=None if reference is None else self._beside(whole, gathered.tally, reference),
+            estimates=read_estimates(estimated, record, memory, threshold, weighted),
+            drift=read_drift(estimated, record),
+            label_shift=self._label_shift(window, estimated),
         )
 
     @cached_property
@@ -292,10 +292,10 @@ class MonitorReader:
         """The estimates of all windows from the reservoir."""
         return read_label_shifts(self._redis, self._keys, self.record.id)
 
-    def _label_shift(self, window: WindowSpec, given: Estimated) -> LabelShiftReading:
+    def _label_shift(self, window: WindowSpec, estimated: Estimated) -> LabelShiftReading:
         """The class frequencies of a window: from tallies, or as a worker last estimated them from the reservoir."""
         if self.record.reservoir is None:
-            return read_label_shift(given, self.record, self.kept.memory)
+            return read_label_shift(estimated, self.record, self.kept.memory)
         reading = None if self._label_shifts is None else self._label_shifts.windows.get(window.name)
         if reading is not None:
             return reading
@@ -303,11 +303,11 @@ class MonitorReader:
 
     def event_shift(self, window: WindowSpec, now: float) -> LabelShift | str:
         """The estimated event rate of a window with the map corrected for it, or why there is none."""
-        given = self._estimated(self.gathered(window, now), window, now, self.reference())
-        return estimate_shift(given, self.record, self.kept.memory)
+        estimated = self._estimated(self.gathered(window, now), window, now, self.reference())
+        return estimate_shift(estimated, self.record, self.kept.memory)
 
     def _estimated(
-        self, found: Gathered, window: WindowSpec, now: float, reference: ReferenceTally | None
+        self, gathered: Gathered, window: WindowSpec, now: float, reference: ReferenceTally | None
     ) -> Estimated:
         """What the estimates of a window use.
 
@@ -316,42 +316,42 @@ class MonitorReader:
         record = self.record
         parts = merged([]) if reference is None or reference.parts is None else reference.parts
         if window.seconds is None:
-            return Estimated(found.tally, merged([]), None, None if reference is None else parts, found.tally)
+            return Estimated(gathered.tally, merged([]), None, None if reference is None else parts, gathered.tally)
         span = window_span(record, window.seconds, now)
-        left, late = self.gatherer.unlabelled(span.first, span.last), found.tally
+        left, late = self.gatherer.unlabelled(span.first, span.last), gathered.tally
         if len(late) < MANY_LATE and reference is not None:
             past = reference_span(record)
             first = kept_span(record, now).first if past is None else past.last + 1
             first = max(first, first_bucket(record))
             late = self.gatherer.span(first, span.last).tally if first <= span.last else merged([])
-        return Estimated(found.tally, left, found.predictions, None if reference is None else parts, late)
+        return Estimated(gathered.tally, left, gathered.predictions, None if reference is None else parts, late)
 
     def estimates(
         self, window: WindowSpec, now: float, reference: ReferenceTally | None
     ) -> tuple[EstimatesReading, DriftReading, LabelShiftReading]:
         """The estimated figures of a window, the drift of its predictions, and its class frequencies."""
         record, memory = self.record, self.kept.memory
-        given = self._estimated(self.gathered(window, now), window, now, reference)
+        estimated = self._estimated(self.gathered(window, now), window, now, reference)
         return (
-            read_estimates(given, record, memory, THRESHOLD),
-            read_drift(given, record),
-            self._label_shift(window, given),
+            read_estimates(estimated, record, memory, THRESHOLD),
+            read_drift(estimated, record),
+            self._label_shift(window, estimated),
         )
 
-    def rows_of(self, found: Gathered, group: int | None) -> Tally:
+    def rows_of(self, gathered: Gathered, group: int | None) -> Tally:
         """The rows of the group with this index, or all rows for None."""
         if group is None:
-            return found.tally
-        return merged(()) if found.groups is None else found.groups.of_group(group)
+            return gathered.tally
+        return merged(()) if gathered.groups is None else gathered.groups.of_group(group)
 
-    def groups(self, found: Gathered, most: int) -> dict[str, RowsReading]:
+    def groups(self, gathered: Gathered, most: int) -> dict[str, RowsReading]:
         """The largest groups of some rows, by name, without intervals."""
-        if found.groups is None or not most:
+        if gathered.groups is None or not most:
             return {}
         names = self.group_names()
         return {
-            names[index]: read_rows(found.groups.of_group(index), self.record, self.kept.memory, intervals=False)
-            for index in largest_groups(found.groups, most)
+            names[index]: read_rows(gathered.groups.of_group(index), self.record, self.kept.memory, intervals=False)
+            for index in largest_groups(gathered.groups, most)
             if index in names
         }
 
@@ -359,12 +359,12 @@ class MonitorReader:
         """The reference, if there is one: its stored tally plus the stored buckets of its span."""
         if self.record.reference is None:
             return None
-        kept, span = read_reference(self._redis, self._keys, self.record.id), reference_span(self.record)
+        stored, span = read_reference(self._redis, self._keys, self.record.id), reference_span(self.record)
         if span is None:
-            return ReferenceTally(kept.tally)
-        first, last = buckets_left(span, kept)
+            return ReferenceTally(stored.tally)
+        first, last = buckets_left(span, stored)
         left = in_parts(span, first, last, lambda begin, end: self.gatherer.span(begin, end).tally)
-        return ReferenceTally(left if kept.tally is None else merged([kept.tally, left]))
+        return ReferenceTally(left if stored.tally is None else merged([stored.tally, left]))
 
     def _beside(self, whole: RowsReading, tally: Tally, reference: ReferenceTally) -> ReferenceReading:
         spec, there, level = self.record.reference, reference.tally, self.record.interval
@@ -405,11 +405,11 @@ def largest_groups(groups: Tally, most: int) -> list[int]:
     return [index for index in order if rows[index] > 0]
 
 
-def _delay(found: Gathered) -> DelayReading | None:
-    ends = None if found.delays is None else delay_quantiles(found.delays, _SHARES)
-    if ends is None or found.delays is None:
+def _delay(gathered: Gathered) -> DelayReading | None:
+    ends = None if gathered.delays is None else delay_quantiles(gathered.delays, _SHARES)
+    if ends is None or gathered.delays is None:
         return None
-    return DelayReading(labels=sum(found.delays.values()), p50=ends[0], p90=ends[1], p99=ends[2])
+    return DelayReading(labels=sum(gathered.delays.values()), p50=ends[0], p90=ends[1], p99=ends[2])
 
 
 # --- Estimated durations
@@ -455,15 +455,15 @@ def read_series(
     width = together(options.span, options.points)
     numbers = reader.buckets.numbers(options.span.first, options.span.last)
     begin(len({bucket // width for bucket in numbers}))
-    found = []
+    points = []
     for place, own in groupby(numbers, lambda bucket: bucket // width):
         go_on()
         first = max(place * width, options.span.first)
         last = min((place + 1) * width - 1, options.span.last)
         # Spans need fewer reads, but are not worth a lookup if none fits into a point.
         gathered = reader.gatherer.of(list(own)) if width < 2 * SPAN else reader.gatherer.span(first, last)
-        found.append(_point(reader, gathered, Span(first, last, options.span.bucket), options))
-    return found
+        points.append(_point(reader, gathered, Span(first, last, options.span.bucket), options))
+    return points
 
 
 def _point(reader: MonitorReader, gathered: Gathered, span: Span, options: SeriesOptions) -> SeriesPoint:
@@ -483,15 +483,15 @@ def _point(reader: MonitorReader, gathered: Gathered, span: Span, options: Serie
 # --- For a request: the whole monitor, or values over time
 
 
-def reader_of(requester: Requester, kept: MonitorCache, name: str) -> MonitorReader:
+def reader_of(requester: Requester, cache: MonitorCache, name: str) -> MonitorReader:
     """The reader of a monitor; raises ``UnknownMonitor``."""
     store = requester.store
-    return MonitorReader(store.redis, store.keys, store.monitors.get(name), kept)
+    return MonitorReader(store.redis, store.keys, store.monitors.get(name), cache)
 
 
-def read_monitor(requester: Requester, kept: MonitorCache, name: str, query: ReadingQuery) -> MonitorReading:
+def read_monitor(requester: Requester, cache: MonitorCache, name: str, query: ReadingQuery) -> MonitorReading:
     """The current counts and windows of a monitor."""
-    reader, moment = reader_of(requester, kept, name), now().timestamp()
+    reader, moment = reader_of(requester, cache, name), now().timestamp()
     windows = _windows(reader.record, query.windows)
     _begin_reading(requester, reader.record, len(windows), query.groups)
     reference, weighted = reader.reference(), None
@@ -547,9 +547,9 @@ def _windows(record: MonitorRecord, names: str | None) -> list[WindowSpec]:
     return [window for window in record.windows if window.name in wanted]
 
 
-def read_series_of(requester: Requester, kept: MonitorCache, name: str, query: SeriesQuery) -> SeriesAnswer:
+def read_series_of(requester: Requester, cache: MonitorCache, name: str, query: SeriesQuery) -> SeriesAnswer:
     """The values of a monitor over time."""
-    reader = reader_of(requester, kept, name)
+    reader = reader_of(requester, cache, name)
     options = series_options(reader, query, now().timestamp())
     reader = narrowed(reader, query.measure)
     points = series_points(requester, reader, options)
@@ -560,13 +560,13 @@ def read_series_of(requester: Requester, kept: MonitorCache, name: str, query: S
 
 def series_points(requester: Requester, reader: MonitorReader, options: SeriesOptions) -> list[SeriesPoint]:
     """The points of a series; raises ``InvalidField`` for too many of them, ``Busy``, ``DeadlineExceeded``."""
-    each = kind_of_monitor(reader.record).seconds(intervals=options.intervals)
+    seconds_per_point = kind_of_monitor(reader.record).seconds(intervals=options.intervals)
 
     def begin(points: int) -> None:
-        if points * each > MOST_SECONDS:
-            less = f"request at most {int(MOST_SECONDS / each)} points, or one measure"
-            raise InvalidField.at("/points", f"would take an estimated {points * each:.0f} s: {less}")
-        _take_slot(requester, points * each)
+        if points * seconds_per_point > MOST_SECONDS:
+            less = f"request at most {int(MOST_SECONDS / seconds_per_point)} points, or one measure"
+            raise InvalidField.at("/points", f"would take an estimated {points * seconds_per_point:.0f} s: {less}")
+        _take_slot(requester, points * seconds_per_point)
 
     return read_series(reader, options, begin, requester.go_on)
 
@@ -613,10 +613,10 @@ def group_index(reader: MonitorReader, group: str | None) -> int | None:
     """The index of a group; raises ``InvalidField`` for an unknown one."""
     if group is None:
         return None
-    found = {name: index for index, name in reader.group_names().items()}.get(group)
-    if found is None:
+    index_of_group = {name: index for index, name in reader.group_names().items()}.get(group)
+    if index_of_group is None:
         raise InvalidField.at("/group", "is unknown: the monitor has no rows of this group")
-    return found
+    return index_of_group
 
 
 def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
@@ -631,7 +631,7 @@ def window_of(record: MonitorRecord, name: str | None) -> WindowSpec:
 def _span(reader: MonitorReader, query: SeriesQuery, moment: float) -> Span:
     """The stored buckets of a query, by default from the first one with rows."""
     record = reader.record
-    kept = kept_span(record, moment)
+    stored = kept_span(record, moment)
     if query.window is not None:
         if query.start is not None or query.end is not None:
             raise InvalidField.at("/window", "cannot be combined with start and end")
@@ -640,11 +640,11 @@ def _span(reader: MonitorReader, query: SeriesQuery, moment: float) -> Span:
             raise InvalidField.at("/window", "must be a window of time")
         return window_span(record, window.seconds, moment)
     if query.start is None:
-        oldest = reader.buckets.oldest(kept.first, kept.last)
-        start = kept.start if oldest is None else float(oldest * kept.bucket)
+        oldest = reader.buckets.oldest(stored.first, stored.last)
+        start = stored.start if oldest is None else float(oldest * stored.bucket)
     else:
-        start = max(query.start, kept.start)
-    end = kept.end if query.end is None else min(query.end, kept.end)
+        start = max(query.start, stored.start)
+    end = stored.end if query.end is None else min(query.end, stored.end)
     if not start < end:
         raise InvalidField.at("/end", "must be after the start, within the stored period")
     return time_span(record, start, end)

@@ -70,23 +70,23 @@ def challenge(
     It is fitted to the rows ``since`` the start of the evidence if they are sufficient, else to the window.
     """
     policy = record.recalibration
-    found, champion = opponent(store, record)
+    candidate, champion = opponent(store, record)
     window = window_named(record, policy.window)
-    if found.why is not None or window is None:
-        return found
+    if candidate.why is not None or window is None:
+        return candidate
     tally, since = _rows(Buckets(store.redis, store.keys, record), record, window, since, now)
-    found = replace(found, since=since, labelled=len(tally))
+    candidate = replace(candidate, since=since, labelled=len(tally))
     if len(tally) < policy.least_rows:
         why = f"the window has {len(tally)} labelled rows, but {policy.least_rows} are needed"
-        return replace(found, why=why, code="too-few-rows")
+        return replace(candidate, why=why, code="too-few-rows")
     curve = None if champion is None else load(champion.document)
     if curve is not None and curve.of_vector:
         why = "the map of the monitor applies to the whole vector, but a challenger applies to a single event"
-        return replace(found, why=why, code="map-of-vector")
+        return replace(candidate, why=why, code="map-of-vector")
     try:
-        return _compared(record, occasion, tally, curve, found)
+        return _compared(record, occasion, tally, curve, candidate)
     except CalibrationError as error:
-        return replace(found, why=error.detail, code=error.code, failed=True)
+        return replace(candidate, why=error.detail, code=error.code, failed=True)
 
 
 def opponent(store: Store, record: MonitorRecord) -> tuple[Challenge, MapRecord | None]:
@@ -127,12 +127,12 @@ def _compared(
 ) -> Challenge:
     """Fit to all folds except one, and compare on that one."""
     train = tally.of_folds([fold for fold in range(FOLDS) if fold != COMPARED])
-    found, map_record = kind_of_monitor(record).challenger(train, tally.of_folds([COMPARED]), champion)
-    if found.low <= 0.0:
+    gain, map_record = kind_of_monitor(record).challenger(train, tally.of_folds([COMPARED]), champion)
+    if gain.low <= 0.0:
         why = f"it is not significantly better at the level {record.recalibration.level:g}"
-        return replace(challenge, gain=found, why=why, code="not-better")
-    about = {"tags": _tags(record, occasion, len(tally), found), "description": _DESCRIPTION}
-    return replace(challenge, gain=found, draft=map_record(derived_id("map", f"{record.id} {occasion.seed}"), about))
+        return replace(challenge, gain=gain, why=why, code="not-better")
+    about = {"tags": _tags(record, occasion, len(tally), gain), "description": _DESCRIPTION}
+    return replace(challenge, gain=gain, draft=map_record(derived_id("map", f"{record.id} {occasion.seed}"), about))
 
 
 def tags_of(record: MonitorRecord, occasion: Occasion, rows: int) -> dict[str, str]:
@@ -140,8 +140,8 @@ def tags_of(record: MonitorRecord, occasion: Occasion, rows: int) -> dict[str, s
     return {"monitor": record.name, "alarm": occasion.seed, "rows": str(rows)}
 
 
-def _tags(record: MonitorRecord, occasion: Occasion, rows: int, found: Gain) -> dict[str, str]:
-    gain = f"{found.value:.6g} ({found.low:.6g} to {found.high:.6g})"
+def _tags(record: MonitorRecord, occasion: Occasion, rows: int, difference: Gain) -> dict[str, str]:
+    gain = f"{difference.value:.6g} ({difference.low:.6g} to {difference.high:.6g})"
     return tags_of(record, occasion, rows) | {"gain": gain}
 
 
@@ -275,14 +275,14 @@ def moved(
     online = standing.online
     if occasion.reason is not None and online is not None:
         versions = [
-            each.model_copy(update={"version": version}) if each.map == proposal.map else each
-            for each in online.versions
+            stored.model_copy(update={"version": version}) if stored.map == proposal.map else stored
+            for stored in online.versions
         ]
         after = after.model_copy(update={"online": online.model_copy(update={"versions": versions})})
     if occasion.reason is not None and standing.adaptive is not None:
         levels = [
-            each.model_copy(update={"version": version}) if each.map == proposal.map else each
-            for each in standing.adaptive.versions
+            stored.model_copy(update={"version": version}) if stored.map == proposal.map else stored
+            for stored in standing.adaptive.versions
         ]
         after = after.model_copy(update={"adaptive": standing.adaptive.model_copy(update={"versions": levels})})
     entries = [

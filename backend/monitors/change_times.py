@@ -53,19 +53,19 @@ def estimate_change(buckets: Buckets, record: MonitorRecord, now: float, after: 
             for a, b in pairwise(edges)
         ]
         times = _times(record, edges, buckets.began(start), now)
-        found = _estimated(record, tallies, times)
+        change = _estimated(record, tallies, times)
     except CalibrationError:
         return None
     # Where the rows of a bucket are in it is not known, so the interval has whole buckets.
-    low = max(moment for moment in times if moment <= found.interval[0])
-    high = min(moment for moment in times if moment >= found.interval[1])
+    low = max(moment for moment in times if moment <= change.interval[0])
+    high = min(moment for moment in times if moment >= change.interval[1])
     return ChangeReading(
-        time=at(found.time.timestamp()),
+        time=at(change.time.timestamp()),
         interval=(at(low.timestamp()), at(high.timestamp())),
-        predictions=found.predictions,
-        gap=found.gap,
-        rows=found.rows,
-        message=found.message,
+        predictions=change.predictions,
+        gap=change.gap,
+        rows=change.rows,
+        message=change.message,
     )
 
 
@@ -73,8 +73,8 @@ def _estimated(
     record: MonitorRecord, tallies: Sequence[Tally], times: Sequence[int | datetime], level: float = 0.95
 ) -> ChangeTime:
     event = record.reduction or "binary"
-    found = [EventTally(one, event, record.scale, record.n_classes) if len(one) else None for one in tallies]
-    return change_time(found, times, level=level)
+    events = [EventTally(tally, event, record.scale, record.n_classes) if len(tally) else None for tally in tallies]
+    return change_time(events, times, level=level)
 
 
 def _times(record: MonitorRecord, edges: Sequence[int], began: float, now: float) -> list[datetime]:

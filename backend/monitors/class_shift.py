@@ -52,13 +52,13 @@ def estimate(redis: Redis, chore: Chore) -> float | None:
         record = Definitions(redis, keys).by_uid(chore.id)
         if record.reservoir is None:
             return None
-        found = estimate_at(Store.of(redis, chore.tenant), record, time.time())
+        estimates = estimate_at(Store.of(redis, chore.tenant), record, time.time())
     except UnknownMonitor:
         delete_keys(redis, keys, chore.id)  # it may have been deleted meanwhile
         return None
-    if found is None:
+    if estimates is None:
         return 0.0
-    if before is None or found.predictions != before.predictions:
+    if before is None or estimates.predictions != before.predictions:
         schedule(redis, Chore("look", chore.tenant, chore.id))  # which updates the metrics
     return None
 
@@ -69,13 +69,13 @@ def estimate_at(store: Store, record: MonitorRecord, now: float) -> StoredLabelS
     totals = Ledger(store.redis, store.keys, record).totals()
     sampled = SampledMonitor(store, record)
     sampled.thin()
-    found = StoredLabelShifts(
+    estimates = StoredLabelShifts(
         at=now,
         seconds=0.0,
         predictions=totals.get("predictions", 0),
         windows={window.name: sampled.read(window, now) for window in record.windows},
     )
-    timed = found.model_copy(update={"seconds": time.monotonic() - began})
+    timed = estimates.model_copy(update={"seconds": time.monotonic() - began})
     return timed if put_label_shifts(store.redis, store.keys, record, timed) else None
 
 
@@ -102,13 +102,13 @@ class SampledMonitor:
         sample = self._sample(window, now)
         about = {"rows": rows, "sampled": len(sample), "estimated_at": now}
         try:
-            found = self._estimate(sample, level)
+            estimated = self._estimate(sample, level)
         except CalibrationError as error:
             reason = f"the reference cannot be used: {error.detail}"
         else:
-            if not isinstance(found, str):
-                return reading_of(found).model_copy(update=about)
-            reason = found
+            if not isinstance(estimated, str):
+                return reading_of(estimated).model_copy(update=about)
+            reason = estimated
         return LabelShiftReading(status="withheld", reason=reason, level=level, **about)
 
     def estimate(self, window: WindowSpec, now: float) -> LabelShift | str:

@@ -273,30 +273,30 @@ def change_monitor(
     for field, value in fields.items():
         if value is None and field not in _REMOVABLE:
             raise InvalidField.at(f"/{field}", "must not be null; omit the field to keep its value")
-    given = {field: getattr(changes, field) for field in fields}
+    changed_fields = {field: getattr(changes, field) for field in fields}
     while True:
         before = requester.store.monitors.get(name)
         require(answer_of(before))
         with contextlib.suppress(_Changed):
-            changed, fresh = _change(requester, targets, before, given)
+            changed, fresh = _change(requester, targets, before, changed_fields)
             _request_look(requester, changed)
             return changed, fresh
         requester.go_on()
 
 
 def _change(
-    requester: Requester, targets: Targets, before: MonitorRecord, given: Mapping[str, Any]
+    requester: Requester, targets: Targets, before: MonitorRecord, changed_fields: Mapping[str, Any]
 ) -> tuple[MonitorRecord, Fresh]:
     """Store the changed monitor with its reference; raises ``_Changed`` if it is no longer as ``before``.
 
     Without a difference nothing is stored, so that the caller does not become the one who configured it.
     Secrets and the tally of a reference depend on the monitor before, and take long to read and count.
     """
-    hooks, fresh = _with_secrets(requester, targets, given.get("hooks", []), before.hooks)
-    given = {**given, **({"hooks": hooks} if "hooks" in given else {})}
-    if "recalibration" in given:
-        given["recalibration"] = kind_of_monitor(before).with_method(given["recalibration"])
-    merged = {field: _merged(getattr(before, field), change) for field, change in given.items()}
+    hooks, fresh = _with_secrets(requester, targets, changed_fields.get("hooks", []), before.hooks)
+    changed_fields = {**changed_fields, **({"hooks": hooks} if "hooks" in changed_fields else {})}
+    if "recalibration" in changed_fields:
+        changed_fields["recalibration"] = kind_of_monitor(before).with_method(changed_fields["recalibration"])
+    merged = {field: _merged(getattr(before, field), change) for field, change in changed_fields.items()}
     changed = before.model_copy(update=merged)
     if changed != before:
         changed = changed.model_copy(update={"configured_by": requester.store.author.actor.id})
@@ -372,11 +372,11 @@ def _with_secrets(
 ) -> tuple[list[HookSpec], Fresh]:
     """Validate the hooks and give each a secret: its own, that of the existing hook with its name, or a new one."""
     names = {hook.name for hook in known}
-    found = prepare(
+    prepared = prepare(
         hooks,
         targets,
         now=now().timestamp(),
         make=lambda name: made_secret(requester.seed, name),
         before=known,
     )
-    return found, frozenset(hook.name for hook in hooks if hook.secret is None and hook.name not in names)
+    return prepared, frozenset(hook.name for hook in hooks if hook.secret is None and hook.name not in names)

@@ -70,36 +70,44 @@ class Weighted(NamedTuple):
 
 
 def read_estimates(
-    given: Estimated, record: MonitorRecord, memory: ReadingsCache, threshold: float, weighted: Weighted | None = None
+    rows_of_window: Estimated,
+    record: MonitorRecord,
+    memory: ReadingsCache,
+    threshold: float,
+    weighted: Weighted | None = None,
 ) -> EstimatesReading:
     """The estimated figures of a window with the realised ones, or why there are none. O(cells).
 
     Rows that are ``weighted`` for the window replace the reference. Only labels of the window can contradict them.
     """
-    level, labelled, kind = record.interval or LEVEL, len(given.labelled), kind_of_monitor(record)
+    level, labelled, kind = record.interval or LEVEL, len(rows_of_window.labelled), kind_of_monitor(record)
     if kind.not_estimated is not None:
         return EstimatesReading(
             status="not-applicable",
             reason=kind.not_estimated,
-            rows=given.predictions or labelled,
+            rows=rows_of_window.predictions or labelled,
             labelled=labelled,
             threshold=threshold,
             level=level,
         )
-    rows, event = labelled + len(given.unlabelled), estimated_event(record)
-    found, fitted, missing = None, None, withheld(given, rows) if weighted is None else _unread(given, rows)
+    rows, event = labelled + len(rows_of_window.unlabelled), estimated_event(record)
+    estimate, fitted, missing = (
+        None,
+        None,
+        withheld(rows_of_window, rows) if weighted is None else _unread(rows_of_window, rows),
+    )
     if missing is None:
-        fitted = _fitted(given, event, threshold, memory) if weighted is None else weighted.estimator
+        fitted = _fitted(rows_of_window, event, threshold, memory) if weighted is None else weighted.estimator
         if fitted is None:
             missing = "the labels of the reference, or of all but one of its parts, are of one class"
     if fitted is not None:
-        contradicting = given.late if weighted is None else given.labelled
+        contradicting = rows_of_window.late if weighted is None else rows_of_window.labelled
         late = EventTally(contradicting, event) if len(contradicting) else None
-        found = fitted.estimate(EventTally(all_rows(given), event), level=level, late=late, alpha=_ALPHA)
-        missing = found.withheld
-    realised = _realised(given.labelled, event, threshold)
-    names = list({} if found is None else found.figures) or list(realised)
-    matrix = None if found is None or event == "confidence" else found.confusion
+        estimate = fitted.estimate(EventTally(all_rows(rows_of_window), event), level=level, late=late, alpha=_ALPHA)
+        missing = estimate.withheld
+    realised = _realised(rows_of_window.labelled, event, threshold)
+    names = list({} if estimate is None else estimate.figures) or list(realised)
+    matrix = None if estimate is None or event == "confidence" else estimate.confusion
     return EstimatesReading(
         status="estimated" if missing is None else "withheld",
         reason=missing,
@@ -109,64 +117,70 @@ def read_estimates(
         labelled=labelled,
         threshold=threshold,
         level=level,
-        figures={name: _figure(found, name, realised.get(name)) for name in names},
+        figures={name: _figure(estimate, name, realised.get(name)) for name in names},
         confusion=None if matrix is None else matrix.tolist(),
-        confusion_low=None if matrix is None else _listed(found, "confusion_low"),
-        confusion_high=None if matrix is None else _listed(found, "confusion_high"),
-        confusion_realised=_confusion(given.labelled, threshold) if labelled and event != "confidence" else None,
+        confusion_low=None if matrix is None else _listed(estimate, "confusion_low"),
+        confusion_high=None if matrix is None else _listed(estimate, "confusion_high"),
+        confusion_realised=_confusion(rows_of_window.labelled, threshold)
+        if labelled and event != "confidence"
+        else None,
         not_applicable={}
         if event != "confidence"
         else dict.fromkeys(_OF_TWO_CLASSES, "a monitor of confidences does not store the classes of its rows"),
     )
 
 
-def read_drift(given: Estimated, record: MonitorRecord) -> DriftReading:
+def read_drift(rows_of_window: Estimated, record: MonitorRecord) -> DriftReading:
     """Evidence that the predictions of a window are distributed differently than in the reference. O(cells)."""
     kind = kind_of_monitor(record)
     if kind.uncounted is not None:
         return DriftReading(reason=f"not applicable: {kind.uncounted}")
-    if given.reference is None:
+    if rows_of_window.reference is None:
         return DriftReading(reason="the monitor has no reference")
-    rows = len(given.labelled) + len(given.unlabelled)
-    if not len(given.reference) or not rows:
+    rows = len(rows_of_window.labelled) + len(rows_of_window.unlabelled)
+    if not len(rows_of_window.reference) or not rows:
         return DriftReading(reason="the window or the reference has no rows")
     event = record.reduction or "binary"
-    found = prediction_drift(EventTally(given.reference, event), [EventTally(all_rows(given), event)])
+    drift = prediction_drift(EventTally(rows_of_window.reference, event), [EventTally(all_rows(rows_of_window), event)])
     return DriftReading(
         rows=rows,
-        log_e=found.log_e,
-        level=found.level,
-        low=found.low,
-        high=found.high,
-        reference_share=found.before,
-        window_share=found.since,
+        log_e=drift.log_e,
+        level=drift.level,
+        low=drift.low,
+        high=drift.high,
+        reference_share=drift.before,
+        window_share=drift.since,
     )
 
 
-def withheld(given: Estimated, rows: int) -> str | None:
+def withheld(rows_of_window: Estimated, rows: int) -> str | None:
     """The reason why a window cannot be compared with the reference, if any."""
-    if given.reference is None:
+    if rows_of_window.reference is None:
         return "the monitor has no reference"
     least = FOLDS * _FEWEST
-    if len(given.reference) < least:
-        return f"the reference has {len(given.reference)} labelled rows; at least {least} are needed"
-    return _unread(given, rows)
+    if len(rows_of_window.reference) < least:
+        return f"the reference has {len(rows_of_window.reference)} labelled rows; at least {least} are needed"
+    return _unread(rows_of_window, rows)
 
 
-def _unread(given: Estimated, rows: int) -> str | None:
+def _unread(rows_of_window: Estimated, rows: int) -> str | None:
     """The reason why the predictions of a window cannot be used, if any."""
     if not rows:
         return "the window has no predictions"
-    missing = (given.predictions or rows) - rows
+    missing = (rows_of_window.predictions or rows) - rows
     if missing > _MISSING * rows:
         return f"{missing} predictions of the window were counted by a version that stored no tally of them"
     return None
 
 
-def _fitted(given: Estimated, event: str, threshold: float, memory: ReadingsCache) -> PerformanceEstimator | None:
+def _fitted(
+    rows_of_window: Estimated, event: str, threshold: float, memory: ReadingsCache
+) -> PerformanceEstimator | None:
     """The estimator of the monitor's reference; None if its labels are of one class."""
     try:
-        return None if given.reference is None else _estimator(given.reference, event, threshold, memory)
+        return (
+            None if rows_of_window.reference is None else _estimator(rows_of_window.reference, event, threshold, memory)
+        )
     except OneClass:
         return None
 
@@ -200,9 +214,9 @@ def _estimator(reference: Tally, event: str, threshold: float, memory: ReadingsC
 def _parts(reference: Tally) -> list[Tally]:
     """The parts of a reference; if some have too few rows, or older versions did not store parts, a random split."""
     fold = reference.keys // _PER_FOLD % np.uint32(FOLDS)
-    found = [_of(reference, fold == part) for part in range(FOLDS)]
-    if min(map(len, found)) >= _FEWEST:
-        return found
+    parts = [_of(reference, fold == part) for part in range(FOLDS)]
+    if min(map(len, parts)) >= _FEWEST:
+        return parts
     whole = reference.pooled()
     random = np.random.default_rng(0)
     # Rows in random order, of which every fifth is in a part: parts of equal size.
@@ -224,21 +238,21 @@ def _drawn(random: np.random.Generator, rows: Counts, n: int) -> Counts:
 
 
 def _with_rows(whole: Tally, rows: Counts) -> Tally:
-    kept = rows > 0
-    means = whole.p_sum[kept] / whole.rows[kept]
-    return Tally(whole.keys[kept], rows[kept], means * rows[kept])
+    filled = rows > 0
+    means = whole.p_sum[filled] / whole.rows[filled]
+    return Tally(whole.keys[filled], rows[filled], means * rows[filled])
 
 
-def _of(tally: Tally, kept: Mask) -> Tally:
-    return Tally(tally.keys[kept] % _PER_FOLD, tally.rows[kept], tally.p_sum[kept])
+def _of(tally: Tally, chosen: Mask) -> Tally:
+    return Tally(tally.keys[chosen] % _PER_FOLD, tally.rows[chosen], tally.p_sum[chosen])
 
 
-def all_rows(given: Estimated) -> Tally:
+def all_rows(rows_of_window: Estimated) -> Tally:
     """All rows of the window, with outcome 0: their labels take no part."""
-    one = given.labelled.pooled()
-    outcomes = [one.keys & np.uint32(1) == outcome for outcome in (0, 1)]
-    halves = [Tally(one.keys[at] & ~np.uint32(1), one.rows[at], one.p_sum[at]) for at in outcomes]
-    return merged([given.unlabelled, *halves])
+    labelled = rows_of_window.labelled.pooled()
+    outcomes = [labelled.keys & np.uint32(1) == outcome for outcome in (0, 1)]
+    halves = [Tally(labelled.keys[at] & ~np.uint32(1), labelled.rows[at], labelled.p_sum[at]) for at in outcomes]
+    return merged([rows_of_window.unlabelled, *halves])
 
 
 def _realised(labelled: Tally, event: str, threshold: float) -> dict[str, float | None]:
@@ -249,28 +263,28 @@ def _realised(labelled: Tally, event: str, threshold: float) -> dict[str, float 
     w = np.ones(len(rows)) if rows.w is None else rows.w
     confident = event == "confidence"
     decided = np.full(len(rows), True) if confident else rows.p >= threshold
-    found = binary_figures(rows.y.astype(np.float64), rows.p, decided, w, w, of_confidence=confident)
+    figures = binary_figures(rows.y.astype(np.float64), rows.p, decided, w, w, of_confidence=confident)
     return {
         name: value if math.isfinite(value) else None
-        for name, value in zip(found.names, found.values.tolist(), strict=True)
+        for name, value in zip(figures.names, figures.values.tolist(), strict=True)
     }
 
 
 def _confusion(labelled: Tally, threshold: float) -> list[list[float]]:
     rows = labelled.event()
     w = np.ones(len(rows)) if rows.w is None else rows.w
-    found = np.zeros((2, 2))
-    np.add.at(found, (rows.y, (rows.p >= threshold).astype(np.int64)), w)
-    return [[float(n) for n in row] for row in found]
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (rows.y, (rows.p >= threshold).astype(np.int64)), w)
+    return [[float(n) for n in row] for row in counts]
 
 
-def _figure(found: PerformanceEstimate | None, name: str, realised: float | None) -> EstimatedReading:
-    estimated = None if found is None else found.figures.get(name)
+def _figure(estimate: PerformanceEstimate | None, name: str, realised: float | None) -> EstimatedReading:
+    estimated = None if estimate is None else estimate.figures.get(name)
     if estimated is None:
         return EstimatedReading(realised=realised)
     return EstimatedReading(estimated=estimated.value, interval=(estimated.low, estimated.high), realised=realised)
 
 
-def _listed(found: PerformanceEstimate | None, name: str) -> list[list[float]] | None:
-    array = getattr(found, name)
+def _listed(estimate: PerformanceEstimate | None, name: str) -> list[list[float]] | None:
+    array = getattr(estimate, name)
     return None if array is None else [[float(n) for n in row] for row in array]

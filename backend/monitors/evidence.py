@@ -83,12 +83,12 @@ def look_at_evidence(
     last = max(numbers, default=first - 1)
     width = len(next(iter(bets.values())).factors) if bets else 0
     factors = np.zeros((last + 1 - first, width))
-    for number, one in bets.items():
-        factors[number - first] = one.factors
-    rows = sum(one.rows for one in bets.values())
-    counts = {number - start: one.counts for number, one in bets.items()}
-    found, message = kind_of_monitor(record).evidence(factors, first - start, counts)
-    return CheckedEvidence(found, rows, buckets.began(start + found.start), message)
+    for number, bet in bets.items():
+        factors[number - first] = bet.factors
+    rows = sum(bet.rows for bet in bets.values())
+    counts = {number - start: bet.counts for number, bet in bets.items()}
+    evidence, message = kind_of_monitor(record).evidence(factors, first - start, counts)
+    return CheckedEvidence(evidence, rows, buckets.began(start + evidence.start), message)
 
 
 def settling(body: MonitorBody) -> int:

@@ -146,8 +146,8 @@ class ForecastMonitor:
                 raise PredictionKindMismatch.at(f"/{field}", "is not applicable to a monitor of regression")
         wanted = {"quantiles": "levels", "interval": "level", "samples": "n_samples", "normal": None}[forecast.kind]
         for field in ("levels", "level", "n_samples"):
-            given = getattr(forecast, field) is not None
-            if given != (field == wanted):
+            is_given = getattr(forecast, field) is not None
+            if is_given != (field == wanted):
                 message = f"is missing for {forecast.kind}" if field == wanted else f"is not a field of {forecast.kind}"
                 raise InvalidOption.at(f"/forecast/{field}", message)
         if wanted in ("levels", "level"):
@@ -199,18 +199,22 @@ class ForecastMonitor:
         return [self._renamed(row, fields) if isinstance(row, dict) else row for row in documents]
 
     def _renamed(self, row: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-        found = {name: value for name, value in row.items() if value is not None}
-        if "label" in fields and "observed" in found and "label" not in found:
-            found["label"] = found.pop("observed")
+        fields_of_row = {name: value for name, value in row.items() if value is not None}
+        if "label" in fields and "observed" in fields_of_row and "label" not in fields_of_row:
+            fields_of_row["label"] = fields_of_row.pop("observed")
         if "prediction" not in fields:
-            return found
+            return fields_of_row
         kind, names = self.forecast.kind, _FIELDS[self.forecast.kind]
-        if "prediction" not in found and not found.keys().isdisjoint(names):
-            given = [_squared(found.pop(name)) if name == "std" else found.pop(name) for name in names if name in found]
-            found["prediction"] = given[0] if kind in ("quantiles", "samples") else given
-        if self.width == 1 and type(found.get("prediction")) in (int, float):
-            found["prediction"] = [found["prediction"]]
-        return found
+        if "prediction" not in fields_of_row and not fields_of_row.keys().isdisjoint(names):
+            values = [
+                _squared(fields_of_row.pop(name)) if name == "std" else fields_of_row.pop(name)
+                for name in names
+                if name in fields_of_row
+            ]
+            fields_of_row["prediction"] = values[0] if kind in ("quantiles", "samples") else values
+        if self.width == 1 and type(fields_of_row.get("prediction")) in (int, float):
+            fields_of_row["prediction"] = [fields_of_row["prediction"]]
+        return fields_of_row
 
     @property
     def layout(self) -> np.dtype[Any]:
@@ -304,10 +308,10 @@ class ForecastMonitor:
 
     def diagram(self, tally: Tally, memory: ReadingsCache) -> Mapping[str, Any] | None:
         """The PIT histogram of some rows with its definition, as in reports; None without rows."""
-        found = self._pit(tally, memory)
-        if found is None:
+        histogram = self._pit(tally, memory)
+        if histogram is None:
             return None
-        data = found.model_dump(exclude={"count", "intervals"})
+        data = histogram.model_dump(exclude={"count", "intervals"})
         return {"data": data, "definition": {"name": "pit", "level": 0.95}, "problem": None}
 
     def window_diagrams(self, tally: Tally, memory: ReadingsCache) -> dict[str, Any]:
@@ -342,13 +346,13 @@ class ForecastMonitor:
 
         The words include the coverage since its start, from the ``counts`` of the bins of buckets.
         """
-        found, known = pit_evidence_of(factors, self.levels, first), central_levels(self.levels)
-        message, since = found.shift.message(), [rows for bucket, rows in counts.items() if bucket >= found.start]
+        evidence, known = pit_evidence_of(factors, self.levels, first), central_levels(self.levels)
+        message, since = evidence.shift.message(), [rows for bucket, rows in counts.items() if bucket >= evidence.start]
         if not known or not np.sum(since):
-            return found, message
+            return evidence, message
         level = next((level for level in known if level == 0.9), known[-1])
         share = covered(np.sum(since, axis=0), self.levels, level)
-        return found, f"{message}: {100.0 * level:.4g} % intervals contain {100.0 * share:.3g} % of outcomes"
+        return evidence, f"{message}: {100.0 * level:.4g} % intervals contain {100.0 * share:.3g} % of outcomes"
 
     # --- Challengers
 
@@ -396,9 +400,9 @@ class CountedForecasts:
         rows, y = self.entries[chosen], outcomes[chosen]
         if not len(rows):
             return {}
-        given = self.kind.forecasts_of(rows["values"])
-        bins = bins_of(given, y, self.kind.levels, self.random)
-        scores, base = row_scores(given, y), rows["base"].astype(np.int64)
+        forecasts = self.kind.forecasts_of(rows["values"])
+        bins = bins_of(forecasts, y, self.kind.levels, self.random)
+        scores, base = row_scores(forecasts, y), rows["base"].astype(np.int64)
         return {
             bucket: (tally_of_bins(base[at], bins[at], scores[at]), None) for bucket, at in by_bucket(rows["bucket"])
         }

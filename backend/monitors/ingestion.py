@@ -65,10 +65,10 @@ Counts = dict[int, Counter[str]]
 
 def change_of(decided: Decided, ids: Ids | None, read: Entries, now: float) -> RowChanges:
     """The change of rows whose ids had the entries ``read (n,)``; ``ids`` None: no ids are stored."""
-    kept, expected, entries = _kept(decided, ids, read)
+    stored_ids, expected, entries = _kept(decided, ids, read)
     times = decided.predicted.entries["time"][decided.arrives]
     return RowChanges(
-        kept,
+        stored_ids,
         expected,
         entries,
         now,
@@ -94,14 +94,14 @@ def _kept(decided: Decided, ids: Ids | None, read: Entries) -> tuple[Ids | None,
 def _counts(decided: Decided) -> Counts:
     """New predictions, joined rows and their delays, by time bucket of the prediction."""
     buckets = decided.predicted.entries["bucket"].astype(np.int64)
-    found: Counts = {}
+    by_bucket: Counts = {}
     for bucket, n in zip(*_tallied(buckets[decided.arrives]), strict=True):
-        found.setdefault(bucket, Counter())["predictions"] = n
+        by_bucket.setdefault(bucket, Counter())["predictions"] = n
     joined = buckets[decided.counts] * DELAY_BINS + delay_bins(decided.delays[decided.counts])
     for code, n in zip(*_tallied(joined), strict=True):
         bucket, delay = divmod(code, DELAY_BINS)
-        found.setdefault(bucket, Counter()).update({"joined": n, DELAY_FIELDS[delay]: n})
-    return found
+        by_bucket.setdefault(bucket, Counter()).update({"joined": n, DELAY_FIELDS[delay]: n})
+    return by_bucket
 
 
 def _tallied(codes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[int], list[int]]:
@@ -113,14 +113,14 @@ def _tallied(codes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[in
 
 
 def _totals(decided: Decided) -> dict[str, int]:
-    found = {
+    masks = {
         "predictions": decided.arrives,
         "labels": decided.labelled,
         "joined": decided.counts,
         "duplicates": decided.outcome == RowOutcome.DUPLICATE,
         "contradicted": decided.outcome == RowOutcome.CONTRADICTED,
     }
-    return {field: n for field, rows in found.items() if (n := int(np.count_nonzero(rows)))}
+    return {field: n for field, rows in masks.items() if (n := int(np.count_nonzero(rows)))}
 
 
 # --- What decided rows add to the reservoirs of time buckets
@@ -152,8 +152,8 @@ class Sampled:
     def _rows(self, decided: Decided, rows: Integers) -> Reservoir:
         labels = np.where(decided.counts[rows], decided.labels[rows], NO_LABEL).astype(np.int64)
         new = decided.arrives[rows]
-        found = Reservoir.of(self.priorities[rows[new]], self.vectors[rows[new]], labels[new])
-        return found.with_later(self.priorities[rows[~new]], labels[~new])
+        sample = Reservoir.of(self.priorities[rows[new]], self.vectors[rows[new]], labels[new])
+        return sample.with_later(self.priorities[rows[~new]], labels[~new])
 
 
 # --- The summary of a request
@@ -359,8 +359,8 @@ class Ingestion:
 
     def _checked(self, rows: MonitorRows, account: Account) -> tuple[MonitorRows, Floats]:
         """The rows with valid predictions, and those predictions."""
-        given = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
-        why, values = self._kind.check_predictions(given)
+        predictions = np.zeros(0) if rows.predictions is None else rows.predictions.astype(np.float64, copy=False)
+        why, values = self._kind.check_predictions(predictions)
         return (_fine(rows, why, account), values[why == 0]) if why.any() else (rows, values)
 
     def _predicted(self, rows: MonitorRows, values: Floats, now: float) -> Countable:

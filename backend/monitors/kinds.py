@@ -190,8 +190,8 @@ class ClassMonitor:
 
     def values(self, tally: Tally) -> dict[str, float | None]:
         """The value of each measure of some rows."""
-        found = answers(self.requests(), event_of(tally, self.reduction), PLAIN)
-        return {key: result.value for key, result in found.items()}
+        results = answers(self.requests(), event_of(tally, self.reduction), PLAIN)
+        return {key: result.value for key, result in results.items()}
 
     def reading(self, tally: Tally, key: str, level: float | None) -> MeasureReading | None:
         """One measure of some rows, with an interval of this level; None if it is unknown or undefined."""
@@ -243,8 +243,8 @@ class ClassMonitor:
 
     def evidence(self, factors: Floats, first: int, _counts: Mapping[int, Integers]) -> tuple[Evidence, str]:
         """The evidence from the ``factors`` of buckets without starts before ``first``, and the error in words."""
-        found = evidence(factors, first)
-        return found, found.shift.message()
+        strongest = evidence(factors, first)
+        return strongest, strongest.shift.message()
 
     # --- Challengers
 
@@ -574,10 +574,10 @@ def measured(requests: Sequence[MeasureRequest], event: Event, level: float | No
     ranged = Resampling(level, RESAMPLES)
     own = [request for request in requests if request.measure.own_interval]
     others = [request for request in requests if not request.measure.own_interval]
-    found = answers(own, event, ranged) | answers(others, event, Resampling(None, RESAMPLES))
+    results = answers(own, event, ranged) | answers(others, event, Resampling(None, RESAMPLES))
     rough, readings = coarse(event), {}
     for request in requests:
-        result, missing = found[request.key], None
+        result, missing = results[request.key], None
         if level is not None and not has_interval(request.measure):
             missing = _NO_INTERVAL if request.measure.resampled else None
         elif level is not None and request in others:
@@ -596,12 +596,12 @@ _GOLDEN = 0.6180339887498949
 def numbers_of(request: MeasureRequest, reduction: str, level: float | None) -> list[str]:
     """Which of ``value``, ``lower`` and ``debiased`` a measure provides; ``level`` is that of the interval."""
     reading = measured([request], event_of(_calibrated(), reduction), level)[request.key]
-    found = {
+    provided = {
         "value": reading.value is not None,
         "lower": reading.interval is not None,
         "debiased": reading.debiased is not None,
     }
-    return [name for name, there in found.items() if there]
+    return [name for name, there in provided.items() if there]
 
 
 @lru_cache(maxsize=1)
@@ -609,5 +609,5 @@ def _calibrated() -> Tally:
     """Calibrated rows that cover the whole range of predictions."""
     i = np.arange(_ROWS)
     p = (i + 0.5) / _ROWS
-    one = np.zeros(_ROWS, dtype=np.int64)
-    return tally_of(p, ((i * _GOLDEN) % 1.0 < p).astype(np.int8), one, one)
+    zeros = np.zeros(_ROWS, dtype=np.int64)
+    return tally_of(p, ((i * _GOLDEN) % 1.0 < p).astype(np.int8), zeros, zeros)

@@ -19,31 +19,31 @@ ALPHA = 0.001
 LEAST = 100
 
 
-def read_label_shift(given: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShiftReading:
+def read_label_shift(rows_of_window: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShiftReading:
     """The class frequencies of a window, or why there are none. O(cells)."""
     level, why = record.interval or LEVEL, kind_of_monitor(record).without_label_shift
-    rows = len(given.labelled) + len(given.unlabelled)
+    rows = len(rows_of_window.labelled) + len(rows_of_window.unlabelled)
     if why is not None:
         return LabelShiftReading(status="not-applicable", reason=why, rows=rows, level=level)
-    found = estimate_shift(given, record, memory)
-    if isinstance(found, str):
-        return LabelShiftReading(status="withheld", reason=found, rows=rows, level=level)
-    return reading_of(found)
+    shift = estimate_shift(rows_of_window, record, memory)
+    if isinstance(shift, str):
+        return LabelShiftReading(status="withheld", reason=shift, rows=rows, level=level)
+    return reading_of(shift)
 
 
-def estimate_shift(given: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShift | str:
+def estimate_shift(rows_of_window: Estimated, record: MonitorRecord, memory: ReadingsCache) -> LabelShift | str:
     """The estimate of a window of one event per row, or why there is none. O(cells)."""
-    event, rows = record.reduction or "binary", len(given.labelled) + len(given.unlabelled)
-    reason = withheld(given, rows)
+    event, rows = record.reduction or "binary", len(rows_of_window.labelled) + len(rows_of_window.unlabelled)
+    reason = withheld(rows_of_window, rows)
     if reason is None and rows < LEAST:
         reason = f"the window has {rows} predictions; at least {LEAST} are needed"
-    if reason is not None or given.reference is None:
+    if reason is not None or rows_of_window.reference is None:
         return reason or "the monitor has no reference"
     try:
-        fitted = _fitted(given.reference, event, memory)
+        fitted = _fitted(rows_of_window.reference, event, memory)
     except CalibrationError as error:
         return f"the reference cannot be used: {error.detail}"
-    return shift_from(fitted, EventTally(all_rows(given), event), record.interval or LEVEL, ALPHA)
+    return shift_from(fitted, EventTally(all_rows(rows_of_window), event), record.interval or LEVEL, ALPHA)
 
 
 def _fitted(reference: Tally, event: str, memory: ReadingsCache) -> ShiftReference:
@@ -51,26 +51,26 @@ def _fitted(reference: Tally, event: str, memory: ReadingsCache) -> ShiftReferen
     return memory.of(reference, ["label shift", event], lambda: fit_shift_reference(EventTally(reference, event)))
 
 
-def reading_of(found: LabelShift) -> LabelShiftReading:
+def reading_of(shift: LabelShift) -> LabelShiftReading:
     """An estimate as it is answered."""
     reading = LabelShiftReading(
-        status="estimated" if found.withheld is None else "withheld",
-        reason=found.withheld,
-        rows=found.n,
-        level=found.level,
-        reference=found.reference.tolist(),
-        p_value=found.p_value,
+        status="estimated" if shift.withheld is None else "withheld",
+        reason=shift.withheld,
+        rows=shift.n,
+        level=shift.level,
+        reference=shift.reference.tolist(),
+        p_value=shift.p_value,
     )
-    if found.estimated is None or found.low is None or found.high is None:
+    if shift.estimated is None or shift.low is None or shift.high is None:
         return reading
     return reading.model_copy(
         update={
-            "estimated": found.estimated.tolist(),
-            "low": found.low.tolist(),
-            "high": found.high.tolist(),
-            "weights": (found.estimated / found.reference).tolist(),
-            "weights_low": (found.low / found.reference).tolist(),
-            "weights_high": (found.high / found.reference).tolist(),
-            "bbse": None if found.bbse is None else found.bbse.tolist(),
+            "estimated": shift.estimated.tolist(),
+            "low": shift.low.tolist(),
+            "high": shift.high.tolist(),
+            "weights": (shift.estimated / shift.reference).tolist(),
+            "weights_low": (shift.low / shift.reference).tolist(),
+            "weights_high": (shift.high / shift.reference).tolist(),
+            "bbse": None if shift.bbse is None else shift.bbse.tolist(),
         }
     )

@@ -86,11 +86,15 @@ def latest_values(
     values, record = {}, reader.record
     reference = reader.reference()
     for window in record.windows:
-        found, estimated = windows[window.name], {}
-        measures = kind_of_monitor(record).values(found.tally) if len(found.tally) else {}
+        gathered, estimated = windows[window.name], {}
+        measures = kind_of_monitor(record).values(gathered.tally) if len(gathered.tally) else {}
         if reference is not None:
             estimated = _estimated(reader, window, now, reference)
-        values[window.name] = {"rows": len(found.tally), "coverage": found.coverage, "measures": measures} | estimated
+        values[window.name] = {
+            "rows": len(gathered.tally),
+            "coverage": gathered.coverage,
+            "measures": measures,
+        } | estimated
     online = standing.online if record.recalibration.policy == "online" else None
     return {
         "name": record.name,
@@ -114,11 +118,11 @@ def _progress(online: OnlineStanding) -> dict[str, Any]:
 
 def _estimated(reader: MonitorReader, window: WindowSpec, now: float, reference: ReferenceTally) -> dict[str, Any]:
     """The estimated and realised figures of a window, the evidence of drift, and the frequencies under label shift."""
-    found, drift, shift = reader.estimates(window, now, reference)
-    figures, of_classes = found.figures.items(), reader.record.reservoir is not None
+    estimates, drift, shift = reader.estimates(window, now, reference)
+    figures, of_classes = estimates.figures.items(), reader.record.reservoir is not None
     return {
-        "estimated": {name: one.estimated for name, one in figures if one.estimated is not None},
-        "realised": {name: one.realised for name, one in figures if one.realised is not None},
+        "estimated": {name: figure.estimated for name, figure in figures if figure.estimated is not None},
+        "realised": {name: figure.realised for name, figure in figures if figure.realised is not None},
         "drift": drift.log_e,
         "event_frequency": None if of_classes or shift.estimated is None else shift.estimated[1],
         "class_frequencies": shift.estimated if of_classes else None,

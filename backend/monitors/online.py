@@ -86,12 +86,12 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
 
         return standings.change(stop) is None
     last = last_settled(record, now)
-    found = counted(Buckets(store.redis, store.keys, record), record, before, force, last)
-    more = found.online.following <= last
-    reason = None if more else _reason(record, standing, found.online, now)
+    following = counted(Buckets(store.redis, store.keys, record), record, before, force, last)
+    more = following.online.following <= last
+    reason = None if more else _reason(record, standing, following.online, now)
     draft, failed = None, None
     if reason is not None:
-        draft = _draft(record, found, reason, now)
+        draft = _draft(record, following, reason, now)
         try:
             store.charges.check_maps()
             draft = store.maps.put(draft, allow_shape_change=True)
@@ -102,16 +102,18 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
         if not _unchanged(now_standing, standing):
             return None
         if failed is not None:
-            kept = replace(found, online=found.online.model_copy(update={"written_at": now}))
-            tried = now_standing.model_copy(update={"online": kept.online})
-            return replace(refused(record, tried, failed.detail, failed.code, now, failed=True), states=kept.states())
-        after = now_standing.model_copy(update={"online": found.online})
+            unwritten = replace(following, online=following.online.model_copy(update={"written_at": now}))
+            tried = now_standing.model_copy(update={"online": unwritten.online})
+            return replace(
+                refused(record, tried, failed.detail, failed.code, now, failed=True), states=unwritten.states()
+            )
+        after = now_standing.model_copy(update={"online": following.online})
         if not more and reason is None and standing.asked:
             why = "no labelled rows were counted since the last version"
-            return replace(refused(record, after, why, "no-new-rows", now), states=found.states())
+            return replace(refused(record, after, why, "no-new-rows", now), states=following.states())
         if draft is None or reason is None:
-            return StandingChange(after, states=found.states())
-        return decided(record, now_standing, found, draft, reason, alias, now)
+            return StandingChange(after, states=following.states())
+        return decided(record, now_standing, following, draft, reason, alias, now)
 
     changed = standings.change(change)
     return changed is None or more or draft is not None
@@ -137,8 +139,8 @@ def _begun(
     if online is not None and online.in_force == here and NOW in states:
         force = _map(store, here)
         if online.options == options:
-            made = {int(start): state for start, state in states.items() if start != NOW}
-            return Following(online, read_state(states[NOW]), made), force
+            versions = {int(start): state for start, state in states.items() if start != NOW}
+            return Following(online, read_state(states[NOW]), versions), force
         static = online.static
     else:
         if record.map is None and alias is not None:
@@ -178,12 +180,12 @@ def _map(store: Store, map_id: str | None) -> CalibrationMap | None:
     if map_id is None:
         return None
     try:
-        found = load(store.maps.read(map_id).document)
+        loaded = load(store.maps.read(map_id).document)
     except UnknownMap as error:
         raise _Declined("the map of the monitor no longer exists", error.code) from error
-    if found.of_vector:
+    if loaded.of_vector:
         raise _Declined("the map of the monitor applies to the whole vector, not to a single event", "map-of-vector")
-    return found
+    return loaded
 
 
 def _reason(record: MonitorRecord, standing: Standing, online: OnlineStanding, now: float) -> OnlineReason | None:
@@ -199,39 +201,41 @@ def _reason(record: MonitorRecord, standing: Standing, online: OnlineStanding, n
     return "evidence" if rested and online.log_e >= bound_of(record) else None
 
 
-def _draft(record: MonitorRecord, found: Following, reason: OnlineReason, now: float) -> MapRecord:
+def _draft(record: MonitorRecord, following: Following, reason: OnlineReason, now: float) -> MapRecord:
     """The record of a version, without a name until the alias moves to it."""
-    made = found.state.to_map(reduction=record.reduction or "binary", scale=record.scale, n_classes=record.n_classes)
-    online = found.online
+    version = following.state.to_map(
+        reduction=record.reduction or "binary", scale=record.scale, n_classes=record.n_classes
+    )
+    online = following.online
     return MapRecord(
         id=derived_id("map", f"{record.id} online {online.started_at} {online.rounds}"),
         name=None,
         version=None,
-        method=made.method,
+        method=version.method,
         options={name: value for name, value in online.options.items() if name in OPTIONS},
-        reduction=made.reduction,
-        scale=made.scale,
-        n_classes=made.n_classes,
+        reduction=version.reduction,
+        scale=version.scale,
+        n_classes=version.n_classes,
         n=online.rows,
         seed=None,
         created_at=at(now),
         tags={"monitor": record.name, "reason": reason, "rounds": str(online.rounds), "rows": str(online.rows)},
         description="follows the stream of a monitor",
-        document=made.to_document(),
+        document=version.to_document(),
     )
 
 
 def decided(
     record: MonitorRecord,
     standing: Standing,
-    found: Following,
+    following: Following,
     draft: MapRecord,
     reason: OnlineReason,
     alias: AliasRecord | None,
     now: float,
 ) -> StandingChange:
     """The change that counts the buckets and decides to move the alias to a version."""
-    online = found.online
+    online = following.online
     occasion = Occasion(number=standing.versions + 1, reason=reason)
     data = RecalibrationData(
         monitor=record.name,
@@ -261,8 +265,8 @@ def decided(
         "versions": [*online.versions, version][-MOST_VERSIONS:],
     }
     from_here_on = math.floor(now / bucket_seconds(record)) + 1
-    made = {**found.made, from_here_on: dumped(found.state)}
-    written = replace(found, online=online.model_copy(update=changes), made=made)
+    versions = {**following.made, from_here_on: dumped(following.state)}
+    written = replace(following, online=online.model_copy(update=changes), made=versions)
     after = standing.model_copy(
         update={
             "online": written.online,

@@ -70,8 +70,8 @@ class Following:
     def states(self) -> dict[str, bytes]:
         """All states that are still needed, as stored."""
         first = max((start for start in self.made if start <= self.online.following), default=0)
-        kept = {str(start): state for start, state in self.made.items() if start >= first}
-        return kept | {NOW: dumped(self.state)}
+        needed = {str(start): state for start, state in self.made.items() if start >= first}
+        return needed | {NOW: dumped(self.state)}
 
 
 def counted(
@@ -86,8 +86,11 @@ def counted(
     rounds, rows, log_e, missing = online.rounds, 0, online.log_e, 0
     if numbers:
         counts = buckets.counts_by_bucket(numbers[0], numbers[-1])
-        missing = sum(max(0, each.get("predictions", 0) - each.get("joined", 0)) for each in counts.values())
-        made: dict[int, OnlineMap] = {}
+        missing = sum(
+            max(0, counted_rows.get("predictions", 0) - counted_rows.get("joined", 0))
+            for counted_rows in counts.values()
+        )
+        versions: dict[int, OnlineMap] = {}
         for number, tally in sorted(buckets.tallies(numbers[0], numbers[-1], kind).items()):
             if not len(tally):
                 continue
@@ -95,11 +98,11 @@ def counted(
             if event.w is None:
                 raise TypeError("the rows of a tally have counts")
             start = max((start for start in before.made if start <= number), default=None)
-            if start is not None and start not in made:
-                made[start] = read_state(before.made[start])
+            if start is not None and start not in versions:
+                versions[start] = read_state(before.made[start])
             applied = event.p if force is None else force.curve(event.p)
             log_e += float(event.w @ (_losses(applied, event.y) - _losses(state.predict(event.p), event.y)))
-            predicted_by = None if start is None else made[start]
+            predicted_by = None if start is None else versions[start]
             state = state.update(event.p, event.y, weights=event.w, predicted_by=predicted_by)
             rounds, rows = rounds + 1, rows + len(tally)
     changes = {

@@ -74,9 +74,9 @@ def labels_of(entries: Entries) -> Entries:
 
 def padded(entries: Entries, layout: np.dtype[Any] = PREDICTION) -> Entries:
     """Shorter entries in the layout of the longest."""
-    found = np.zeros((len(entries), layout.itemsize), np.uint8)
-    found[:, : entries.dtype.itemsize] = _table(entries)
-    return found.view(layout)[:, 0]
+    table = np.zeros((len(entries), layout.itemsize), np.uint8)
+    table[:, : entries.dtype.itemsize] = _table(entries)
+    return table.view(layout)[:, 0]
 
 
 def counted(labels: Labels, met: npt.NDArray[np.bool_] | bool, now: float) -> Entries:
@@ -88,8 +88,8 @@ def counted(labels: Labels, met: npt.NDArray[np.bool_] | bool, now: float) -> En
 
 def came_after(entries: Entries, moment: float) -> npt.NDArray[np.bool_]:
     """Whether rows are counted whose predictions arrived at ``moment`` or later for ids that were already known."""
-    found: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
-    return found
+    is_later: npt.NDArray[np.bool_] = (entries["kind"] == JOINED) & (labels_of(entries)["time"] >= moment)
+    return is_later
 
 
 def _layout(labels: Labels) -> np.dtype[Any]:
@@ -99,8 +99,8 @@ def _layout(labels: Labels) -> np.dtype[Any]:
 
 def _stored(entries: Entries) -> Labels:
     """The labels in entries, as integers or doubles."""
-    found = labels_of(entries)["label"]
-    return found.astype(np.float64) if found.dtype.kind == "f" else found.astype(np.int64)
+    stored_labels = labels_of(entries)["label"]
+    return stored_labels.astype(np.float64) if stored_labels.dtype.kind == "f" else stored_labels.astype(np.int64)
 
 
 def _table(entries: Entries) -> npt.NDArray[np.uint8]:
@@ -294,21 +294,21 @@ def decide_rows(known: Entries, first: Integers | None, own: Countable, labels: 
     """Decide rows with prediction and label; ``first (n,)`` is the first row with the same id, None if all differ."""
     kind = known["kind"]
     waits, has_label = kind == WAITING_PREDICTION, _has_label(kind)
-    kept = np.where(has_label, _stored(known), labels)
+    first_labels = np.where(has_label, _stored(known), labels)
     fresh = _fresh(first, len(kind))
     counts = (kind != JOINED) & fresh
     outcome = np.where(counts, np.uint8(RowOutcome.JOINED), np.uint8(RowOutcome.DUPLICATE))
-    outcome[labels != _of_first(kept, first)] = RowOutcome.CONTRADICTED
+    outcome[labels != _of_first(first_labels, first)] = RowOutcome.CONTRADICTED
     predicted = _instead(own, known, waits)
     return Decided(
         outcome,
         counts,
-        counted(kept, kind != ABSENT, now),
+        counted(first_labels, kind != ABSENT, now),
         counts,
         counts & ~waits,
         counts & (kind != WAITING_LABEL),
         predicted,
-        kept,
+        first_labels,
         now - predicted.entries["time"],
     )
 
@@ -322,12 +322,12 @@ def decide_predictions(known: Entries, first: Integers | None, own: Countable, n
     counts = meets & changes
     outcome = np.where(changes, np.uint8(RowOutcome.STORED), np.uint8(RowOutcome.DUPLICATE))
     outcome[counts] = RowOutcome.JOINED
-    kept = _stored(known)
+    stored_labels = _stored(known)
     entries = own.entries.copy()
-    entries[meets] = padded(counted(kept[meets], True, now), entries.dtype)
+    entries[meets] = padded(counted(stored_labels[meets], True, now), entries.dtype)
     none = np.zeros(len(kind), np.bool_)
     delays = np.where(meets, label["time"], 0.0) - own.entries["time"]
-    return Decided(outcome, changes, entries, counts, changes, none, own, kept, delays)
+    return Decided(outcome, changes, entries, counts, changes, none, own, stored_labels, delays)
 
 
 def decide_labels(
@@ -339,23 +339,23 @@ def decide_labels(
     """
     kind = known["kind"]
     meets = kind == WAITING_PREDICTION
-    kept = np.where(_has_label(kind), _stored(known), labels)
+    first_labels = np.where(_has_label(kind), _stored(known), labels)
     changes = ((kind == ABSENT) | meets) & _fresh(first, len(kind))
     counts = meets & changes
     outcome = np.where(changes, np.uint8(RowOutcome.WAITING), np.uint8(RowOutcome.DUPLICATE))
     outcome[counts] = RowOutcome.JOINED
-    outcome[labels != _of_first(kept, first)] = RowOutcome.CONTRADICTED
+    outcome[labels != _of_first(first_labels, first)] = RowOutcome.CONTRADICTED
     entries = np.zeros(len(kind), _layout(labels))
-    entries["kind"], entries["label"], entries["time"] = WAITING_LABEL, kept, times
+    entries["kind"], entries["label"], entries["time"] = WAITING_LABEL, first_labels, times
     entries["kind"][meets], entries["time"][meets] = JOINED, 0.0
     none = np.zeros(len(kind), np.bool_)
     predicted = of(known)
-    return Decided(outcome, changes, entries, counts, none, changes, predicted, kept, times - known["time"])
+    return Decided(outcome, changes, entries, counts, none, changes, predicted, first_labels, times - known["time"])
 
 
 def _has_label(kind: npt.NDArray[np.uint8]) -> Mask:
-    found: Mask = (kind == WAITING_LABEL) | (kind == JOINED)
-    return found
+    has_label: Mask = (kind == WAITING_LABEL) | (kind == JOINED)
+    return has_label
 
 
 def _fresh(first: Integers | None, n: int) -> Mask:
@@ -396,8 +396,8 @@ def delay_bins(seconds: Floats) -> Integers:
     """
     steps = np.log(np.maximum(seconds, 1.0)) / math.log(_RATIO)
     # A boundary belongs to the bin above it, regardless of rounding.
-    found = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
-    return np.minimum(found, DELAY_BINS - 1).astype(np.int64)
+    bins = np.where(seconds < 1.0, 0.0, 1.0 + np.floor(steps + 1e-9))
+    return np.minimum(bins, DELAY_BINS - 1).astype(np.int64)
 
 
 def delay_quantiles(counts: Mapping[str, int], shares: Sequence[float]) -> list[float] | None:

@@ -33,23 +33,23 @@ def prior_challenge(store: Store, record: MonitorRecord, occasion: Occasion, now
 
     It is not compared with the champion, because it has no labels; it must be accepted.
     """
-    found, _ = opponent(store, record)
+    candidate, _ = opponent(store, record)
     window = window_named(record, record.recalibration.window)
-    if found.why is not None or window is None:
-        return found
+    if candidate.why is not None or window is None:
+        return candidate
     try:
         shift = _estimate(store, record, window, now)
     except CalibrationError as error:
         shift = f"the reference cannot be used: {error.detail}"
     if isinstance(shift, str):
-        return replace(found, why=shift, code="label-shift-withheld")
-    found = replace(found, labelled=shift.n)
+        return replace(candidate, why=shift, code="label-shift-withheld")
+    candidate = replace(candidate, labelled=shift.n)
     if shift.withheld is not None or shift.map is None:
-        return replace(found, why=shift.withheld, code="label-shift-withheld")
+        return replace(candidate, why=shift.withheld, code="label-shift-withheld")
     if not _moved(shift):
         why = f"no class frequency differs significantly from the reference at the level {shift.level:g}"
-        return replace(found, why=why, code="not-shifted")
-    return replace(found, assumption=ASSUMPTION, draft=_draft(record, occasion, shift, shift.map))
+        return replace(candidate, why=why, code="not-shifted")
+    return replace(candidate, assumption=ASSUMPTION, draft=_draft(record, occasion, shift, shift.map))
 
 
 def _estimate(store: Store, record: MonitorRecord, window: WindowSpec, now: float) -> LabelShift | str:
@@ -59,11 +59,11 @@ def _estimate(store: Store, record: MonitorRecord, window: WindowSpec, now: floa
         return _AFTER_THE_MAP
     if record.reduction is None or not record.reduction.startswith(("binary", "class:")):
         return _OF_CONFIDENCE
-    found = MonitorReader(store.redis, store.keys, record, MonitorCache()).event_shift(window, now)
-    if isinstance(found, str) or found.map is None:
-        return found
-    made = replace(found.map, reduction=record.reduction, scale=record.scale, n_classes=record.n_classes)
-    return replace(found, map=made)
+    shift = MonitorReader(store.redis, store.keys, record, MonitorCache()).event_shift(window, now)
+    if isinstance(shift, str) or shift.map is None:
+        return shift
+    corrected = replace(shift.map, reduction=record.reduction, scale=record.scale, n_classes=record.n_classes)
+    return replace(shift, map=corrected)
 
 
 def _moved(shift: LabelShift) -> bool:
@@ -77,11 +77,11 @@ def _moved(shift: LabelShift) -> bool:
     return bool(np.any((shift.reference < low) | (high < shift.reference)))
 
 
-def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, made: CalibrationMap) -> MapRecord:
+def _draft(record: MonitorRecord, occasion: Occasion, shift: LabelShift, corrected: CalibrationMap) -> MapRecord:
     """The record of the corrected map, without a name until it is accepted."""
     return record_without_fit(
         derived_id("map", f"{record.id} {occasion.seed}"),
-        made,
+        corrected,
         Registration(
             tags=tags_of(record, occasion, shift.n) | {"correction": "label-shift"},
             description=f"corrected for the class frequencies of a window; assumes that {ASSUMPTION}",

@@ -37,12 +37,12 @@ class ReadingsCache:
                 self._kept.move_to_end(key)
                 held: Value = self._kept[key]
                 return held
-        found = compute()
+        computed = compute()
         with self._turn:
-            self._kept[key] = found
+            self._kept[key] = computed
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return found
+        return computed
 
 
 def _digest(tally: Tally, question: object) -> bytes:
@@ -72,7 +72,7 @@ def counts_of(totals: Mapping[str, int]) -> Counts:
     >>> counts_of({"labels": 3, "joined": 2, "unmatched": 1}).waiting
     0
     """
-    found = {name: totals.get(name, 0) for name in Counts.model_fields}
-    pending = found["predictions"] - found["joined"] - found["expired"]
-    waiting = found["labels"] - found["joined"] - found["unmatched"]
-    return Counts.model_validate(found | {"pending": pending, "waiting": waiting})
+    counts = {name: totals.get(name, 0) for name in Counts.model_fields}
+    pending = counts["predictions"] - counts["joined"] - counts["expired"]
+    waiting = counts["labels"] - counts["joined"] - counts["unmatched"]
+    return Counts.model_validate(counts | {"pending": pending, "waiting": waiting})

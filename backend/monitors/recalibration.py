@@ -91,15 +91,15 @@ def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion:
     revision = _revision(store, record)
     joined = Ledger(store.redis, store.keys, record).totals().get("joined", 0)
     if occasion.rule is not None and policy.policy == "off":
-        found = Challenge("recalibration was disabled", "recalibration-off")
+        candidate = Challenge("recalibration was disabled", "recalibration-off")
     elif occasion.rule is not None and not rested(record, standing, now):
-        found = Challenge(f"the last attempt was less than {policy.pause} s ago", "pause")
+        candidate = Challenge(f"the last attempt was less than {policy.pause} s ago", "pause")
     else:
-        found = _challenge(store, record, occasion, evidence_since(standing, occasion), now)
-    if found.draft is not None:
-        store.maps.put(found.draft, allow_shape_change=True)  # the policy names the map and its event
-    wanted = joined + rows_between(record, found.labelled)
-    standings.change(lambda record, standing: decided(record, standing, occasion, found, revision, wanted, now))
+        candidate = _challenge(store, record, occasion, evidence_since(standing, occasion), now)
+    if candidate.draft is not None:
+        store.maps.put(candidate.draft, allow_shape_change=True)  # the policy names the map and its event
+    wanted = joined + rows_between(record, candidate.labelled)
+    standings.change(lambda record, standing: decided(record, standing, occasion, candidate, revision, wanted, now))
 
 
 def _challenge(store: Store, record: MonitorRecord, occasion: Occasion, since: str | None, now: float) -> Challenge:
@@ -117,7 +117,7 @@ def decided(
     record: MonitorRecord,
     standing: Standing,
     occasion: Occasion,
-    found: Challenge,
+    candidate: Challenge,
     revision: int | None,
     wanted: int,
     now: float,
@@ -128,24 +128,24 @@ def decided(
     """
     if occasion not in standing.asked:
         return None
-    data = _data_of(record, occasion, found)
-    changes: dict[str, object] = {"asked": [each for each in standing.asked if each != occasion]}
-    if found.tried:
+    data = _data_of(record, occasion, candidate)
+    changes: dict[str, object] = {"asked": [waiting for waiting in standing.asked if waiting != occasion]}
+    if candidate.tried:
         changes["last_asked"] = now
-    if found.tried or found.code == "too-few-rows":
+    if candidate.tried or candidate.code == "too-few-rows":
         changes["rows_wanted"] = wanted
     after = standing.model_copy(update=changes)
-    if found.draft is None and occasion.attempt > 1 and not found.tried:
+    if candidate.draft is None and occasion.attempt > 1 and not candidate.tried:
         return StandingChange(after)
-    if found.draft is None:
-        action: AuditAction = "recalibration-failed" if found.failed else "recalibration-declined"
-        entry = step_of(action, now, occasion, data, detail=found.why)
-        return StandingChange(after, [recalibrated(record, occasion, _TYPES[found.failed], data, now)], [entry])
+    if candidate.draft is None:
+        action: AuditAction = "recalibration-failed" if candidate.failed else "recalibration-declined"
+        entry = step_of(action, now, occasion, data, detail=candidate.why)
+        return StandingChange(after, [recalibrated(record, occasion, _TYPES[candidate.failed], data, now)], [entry])
     proposal = Proposal(
         id=derived_id("proposal", f"{record.id} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
-        map=found.draft.id,
+        map=candidate.draft.id,
         name=data.name or "",
         alias=record.recalibration.alias,
         revision=revision,
@@ -155,7 +155,7 @@ def decided(
     if standing.proposal is not None:
         replaced = standing.proposal
         entries.insert(0, step_of("proposal-replaced", now, replaced.occasion, replaced.found))
-    if record.recalibration.policy == "auto" and found.assumption is None:
+    if record.recalibration.policy == "auto" and candidate.assumption is None:
         moving = {"proposal": None, "moving": proposal, "moved_by": None, "moved_for": None}
         return StandingChange(after.model_copy(update=moving), [], entries)
     event = recalibrated(record, occasion, "monitor.recalibration.proposed", data, now)
@@ -170,22 +170,22 @@ def _revision(store: Store, record: MonitorRecord) -> int | None:
         return None
 
 
-def _data_of(record: MonitorRecord, occasion: Occasion, found: Challenge) -> RecalibrationData:
-    policy, gain = record.recalibration, found.gain
+def _data_of(record: MonitorRecord, occasion: Occasion, candidate: Challenge) -> RecalibrationData:
+    policy, gain = record.recalibration, candidate.gain
     return RecalibrationData(
         monitor=record.name,
         rule=occasion.rule,
         name=target_of(record),
         alias=policy.alias,
-        champion=found.champion,
-        challenger=None if found.draft is None else found.draft.id,
+        champion=candidate.champion,
+        challenger=None if candidate.draft is None else candidate.draft.id,
         gain=None if gain is None else gain.value,
         low=None if gain is None else gain.low,
         high=None if gain is None else gain.high,
-        rows=found.labelled if gain is None else gain.rows,
-        since=found.since,
-        code=found.code,
-        assumption=found.assumption,
+        rows=candidate.labelled if gain is None else gain.rows,
+        since=candidate.since,
+        code=candidate.code,
+        assumption=candidate.assumption,
     )
 
 
@@ -209,7 +209,7 @@ def request_challenger(
         requested = record
         if correction is not None and record.recalibration.policy == "online":
             raise InvalidField.at("/correction", "is not supported with online recalibration")
-        pending = [each for each in standing.asked if each.rule is None and each.correction == correction]
+        pending = [earlier for earlier in standing.asked if earlier.rule is None and earlier.correction == correction]
         if pending:
             number = pending[0].number
             return None

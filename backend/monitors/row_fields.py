@@ -57,15 +57,15 @@ def find_columns(names: list[str], what: What, n_classes: int | None) -> dict[st
     fields = FIELDS[what]
     known = {name: field for field in fields for name in (field, plural(field))}
     families = {"prediction": _OF_CLASS} if "prediction" in fields else {}
-    found, members = place_columns(names, known, families, ", ".join(fields))
+    places, members = place_columns(names, known, families, ", ".join(fields))
     if (classes := members.get("prediction")) is not None:
         if n_classes is None or sorted(classes) != list(range(n_classes)):
             raise WrongShape.at("/prediction", "must have one column for each class of the monitor")
-        found["prediction"] = [classes[k] for k in range(n_classes)]
+        places["prediction"] = [classes[k] for k in range(n_classes)]
     for field in NEEDED[what]:
-        if field not in found:
+        if field not in places:
             raise InvalidField.at(f"/{field}", "is missing")
-    return found
+    return places
 
 
 def refuse_long(codes: npt.NDArray[np.int64], names: Sequence[str], why: Whys) -> None:

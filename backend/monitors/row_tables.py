@@ -67,18 +67,18 @@ def _check_type(kind: Any, field: str, width: int | None, columns: PredictionCol
 
 def _rows(columns: dict[str, list[Any]], n_classes: int | None, n: int, limits: Limits) -> MonitorRows:
     why = np.zeros(n, np.uint8)
-    one = {field: arrays[0] for field, arrays in columns.items()}
-    groups, names = _groups(one["group"], why, limits) if "group" in one else (None, [])
-    ids = _ids(one["id"], why, limits) if "id" in one else None
-    given = columns.get("prediction")
-    predictions, places = (None, None) if given is None else _predictions(given, n_classes, why)
+    column = {field: arrays[0] for field, arrays in columns.items()}
+    groups, names = _groups(column["group"], why, limits) if "group" in column else (None, [])
+    ids = _ids(column["id"], why, limits) if "id" in column else None
+    vectors = columns.get("prediction")
+    predictions, places = (None, None) if vectors is None else _predictions(vectors, n_classes, why)
     return MonitorRows(
         why,
         np.arange(n),
         ids,
         predictions,
-        _numbers(one["label"], why, Why.NO_LABEL) if "label" in one else None,
-        _arrow_times(one["timestamp"]) if "timestamp" in one else None,
+        _numbers(column["label"], why, Why.NO_LABEL) if "label" in column else None,
+        _arrow_times(column["timestamp"]) if "timestamp" in column else None,
         groups,
         names,
         places=places,
@@ -109,8 +109,8 @@ def arrow_ids(column: Any) -> Ids:
     wide = types.is_large_string(column.type) or types.is_large_binary(column.type)
     _, offsets, text = column.buffers()
     ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[column.offset : column.offset + len(column) + 1]
-    found = b"" if text is None else bytes(memoryview(text)[int(ends[0]) : int(ends[-1])])
-    return Ids(found, (ends[1:] - ends[0]).astype(np.uint32))
+    characters = b"" if text is None else bytes(memoryview(text)[int(ends[0]) : int(ends[-1])])
+    return Ids(characters, (ends[1:] - ends[0]).astype(np.uint32))
 
 
 def _numbers(column: Any, why: Whys, null: Why) -> Floats:
@@ -139,8 +139,8 @@ def _vectors(column: Any, width: int, why: Whys) -> tuple[Floats, Integers | Non
     numbers = arrow.number_array(flat)  # null rows contribute none
     right = lengths == width
     if not right.all():
-        found = numbers[np.repeat(right, np.maximum(lengths, 0))].reshape(-1, width)
-        return found, np.where(right, np.cumsum(right) - 1, -1)
+        accepted = numbers[np.repeat(right, np.maximum(lengths, 0))].reshape(-1, width)
+        return accepted, np.where(right, np.cumsum(right) - 1, -1)
     return numbers.reshape(-1, width), None
 
 

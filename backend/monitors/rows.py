@@ -56,9 +56,9 @@ class MonitorRows:
         """The rows from ``start`` to before ``stop``."""
         return self._of(slice(start, stop), None if self.ids is None else part_of(self.ids, start, stop))
 
-    def taken(self, kept: Mask) -> MonitorRows:
+    def taken(self, chosen: Mask) -> MonitorRows:
         """The rows for which ``kept (n,)`` is true, in order."""
-        return self if kept.all() else self._of(kept, None if self.ids is None else self.ids.taken(kept))
+        return self if chosen.all() else self._of(chosen, None if self.ids is None else self.ids.taken(chosen))
 
     def moments(self, now: float) -> Floats:
         """The time of each row, ``(n,)``; ``now`` if it has none."""
@@ -115,16 +115,16 @@ def _all_predictions(parts: Sequence[MonitorRows]) -> tuple[Floats | None, Integ
     """The predictions of all parts, and their places, if a part has places."""
     if all(part.places is None for part in parts):
         return _all([part.predictions for part in parts], parts), None
-    found, places, m = [], [], 0
+    predictions, places, m = [], [], 0
     for part in parts:
         if part.predictions is None:
             places.append(np.full(len(part), -1))
             continue
         own = np.arange(len(part)) if part.places is None else part.places
         places.append(np.where(own < 0, -1, own + m))
-        found.append(part.predictions)
+        predictions.append(part.predictions)
         m += len(part.predictions)
-    return np.concatenate(found), np.concatenate(places)
+    return np.concatenate(predictions), np.concatenate(places)
 
 
 def _all(columns: Sequence[Floats | None], parts: Sequence[MonitorRows]) -> Floats | None:
@@ -142,11 +142,11 @@ def _all_ids(parts: Sequence[MonitorRows]) -> Ids:
 
 
 def _all_groups(parts: Sequence[MonitorRows], place: Mapping[str, int]) -> Integers:
-    found = []
+    indices = []
     for part in parts:
         places = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
-        found.append(np.full(len(part), -1) if part.groups is None else places[part.groups])
-    return np.concatenate(found)
+        indices.append(np.full(len(part), -1) if part.groups is None else places[part.groups])
+    return np.concatenate(indices)
 
 
 def _all_unknown(parts: Sequence[MonitorRows]) -> dict[int, str]:
@@ -169,7 +169,7 @@ def lengths_of(ids: Ids) -> npt.NDArray[np.uint32]:
 def first_places(ids: Ids) -> Integers:
     """For each id the index of its first occurrence."""
     met: dict[bytes, int] = {}
-    return np.array([met.setdefault(one, i) for i, one in enumerate(ids.strings())], dtype=np.int64)
+    return np.array([met.setdefault(row_id, i) for i, row_id in enumerate(ids.strings())], dtype=np.int64)
 
 
 # --- Reasons for refusing a row: a stable code and a message, never the data
@@ -333,9 +333,9 @@ def _any(cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 def _without(values: Floats, why: Whys) -> Floats:
     """A copy of the values with harmless values in refused rows."""
-    found = values.copy()
-    found[why != 0] = 0.5 if values.ndim == 1 else 1.0 / values.shape[1]
-    return found
+    harmless = values.copy()
+    harmless[why != 0] = 0.5 if values.ndim == 1 else 1.0 / values.shape[1]
+    return harmless
 
 
 def check_labels(labels: Floats, n_classes: int) -> Whys:
@@ -372,14 +372,14 @@ def group_indices(groups: MonitorGroups, codes: Integers | None, names: Sequence
     for start in range(0, len(used), _AT_ONCE):
         named = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
         indices[named] = groups.indices([names[code] for code in named])
-    found: Integers = indices[codes]
-    return found
+    of_rows: Integers = indices[codes]
+    return of_rows
 
 
 def reserved(codes: Integers, names: Sequence[str]) -> Mask:
     """Whether each row's group has the name that is reserved for groups beyond the limit."""
-    found: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
-    return found
+    is_reserved: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
+    return is_reserved
 
 
 # --- Screening: rows that are refused because of their own contents, before any lookup of ids

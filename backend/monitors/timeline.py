@@ -69,14 +69,14 @@ class TimelinePoint:
 
 def read_timeline(requester: Requester, reader: MonitorReader, measure: str, moment: float) -> list[TimelinePoint]:
     """The points from the first stored rows until now; raises ``InvalidField``, ``Busy`` and ``DeadlineExceeded``."""
-    one = narrowed(reader, measure)
-    each = kind_of_monitor(one.record).seconds(intervals=True)
+    narrow = narrowed(reader, measure)
+    seconds_per_point = kind_of_monitor(narrow.record).seconds(intervals=True)
 
-    spans = gathered_points(one, series_options(one, SeriesQuery(), moment).span)
-    if len(spans) * each > LIGHT_SECONDS:
-        requester.take_slot(len(spans) * each)
+    spans = gathered_points(narrow, series_options(narrow, SeriesQuery(), moment).span)
+    if len(spans) * seconds_per_point > LIGHT_SECONDS:
+        requester.take_slot(len(spans) * seconds_per_point)
     path = evidence_path(reader.record, spans)
-    return [_point(one, span, rows, log_e) for (span, rows), log_e in zip(spans, path, strict=True)]
+    return [_point(narrow, span, rows, log_e) for (span, rows), log_e in zip(spans, path, strict=True)]
 
 
 def gathered_points(reader: MonitorReader, chosen: Span) -> list[tuple[Span, Gathered]]:
@@ -99,8 +99,8 @@ def gathered_points(reader: MonitorReader, chosen: Span) -> list[tuple[Span, Gat
         places = np.array(numbers, dtype=np.int64) * (SPAN if series == SPANS else 1) // width
         for place in np.unique(places).tolist():
             own = np.flatnonzero(places == place).tolist()
-            found = added([leaves[i] for i in own], [versions[i] for i in own], timed=True)
-            parts.setdefault(place, []).append(found)
+            gathered = added([leaves[i] for i in own], [versions[i] for i in own], timed=True)
+            parts.setdefault(place, []).append(gathered)
     return [
         (
             Span(max(place * width, chosen.first), min((place + 1) * width - 1, chosen.last), chosen.bucket),
@@ -149,20 +149,20 @@ def evidence_path(record: MonitorRecord, spans: Sequence[tuple[Span, Gathered]])
     spans are single buckets. O(spans).
     """
     start = first_bucket(record)
-    found: list[float | None] = []
+    path: list[float | None] = []
     kind = kind_of_monitor(record)
     prior = kind.log_prior()
     bets, numbered = np.full(len(prior), -np.inf), 0
     for span, gathered in spans:
         if span.first < start:
-            found.append(None)
+            path.append(None)
             continue
         end = span.last + 1 - start
         weight = _weight_from(numbered) - _weight_from(end)  # of all starts since the previous span
         numbered = end
         bets = np.logaddexp(bets, math.log(weight) + prior) + kind.log_factors(gathered.tally)
-        found.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(_weight_from(end)))))
-    return found
+        path.append(float(np.logaddexp(np.logaddexp.reduce(bets), math.log(_weight_from(end)))))
+    return path
 
 
 def state_of(store: Store, record: MonitorRecord) -> str:
@@ -172,7 +172,7 @@ def state_of(store: Store, record: MonitorRecord) -> str:
     groups = MonitorGroups(store.redis, store.keys, record).all()
     sent = latest_deliveries(store, record)
     parts = [record.model_dump_json(), repr(sorted(totals.items())), standing.model_dump_json(), repr(len(groups))]
-    parts += [one.model_dump_json() for one in sent]
+    parts += [delivery.model_dump_json() for delivery in sent]
     shifts = read_label_shifts(store.redis, store.keys, record.id)
     parts.append("" if shifts is None else repr(shifts.at))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -68,14 +68,14 @@ class Sender:
         """Post a body to an allowed target; never raises because of the receiver."""
         ends = time.monotonic() + self.whole_seconds
         try:
-            found = self._find(target)
+            addresses = self._find(target)
         except TimeoutError:
             return AttemptOutcome(error="timed-out")
         except (OSError, UnicodeError):
             return AttemptOutcome(error="not-resolved")
-        fit = self.targets.fit(found)[:MOST_ADDRESSES]
+        fit = self.targets.fit(addresses)[:MOST_ADDRESSES]
         if not fit:
-            return AttemptOutcome(error="address-refused" if found else "not-resolved")
+            return AttemptOutcome(error="address-refused" if addresses else "not-resolved")
         try:
             return asyncio.run(self._within(target, fit, body, headers, ends))
         except TimeoutError:
@@ -137,11 +137,11 @@ class Sender:
         import httpx
 
         host = f"[{address}]" if ":" in address else address
-        given = {"Host": target.authority, **headers, "Connection": "close"}
+        sent = {"Host": target.authority, **headers, "Connection": "close"}
         return httpx.Request(
             "POST",
             httpx.URL(f"{target.scheme}://{host}:{target.port}", raw_path=target.path.encode()),
-            headers=given,
+            headers=sent,
             content=body,
             extensions={
                 "sni_hostname": target.host,
@@ -235,8 +235,8 @@ def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) ->
     'v1,qAveFQ9Qh73G+BkaRGpPi9tWAcoU0Kkrlyp3ddJpWIY='
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
-    made = (base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode() for key in keys)
-    return " ".join(f"v1,{each}" for each in made)
+    signatures = (base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode() for key in keys)
+    return " ".join(f"v1,{signature}" for signature in signatures)
 
 
 def headers(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

@@ -155,8 +155,8 @@ class Targets:
             raise TargetRefused(
                 "is not allowed: the service sends no webhooks because its setting webhook_hosts is empty"
             )
-        if not any(each.holds(target) for each in self.hosts):
-            plain = target.scheme == "http" and any(each.holds(_by_https(target)) for each in self.hosts)
+        if not any(pattern.holds(target) for pattern in self.hosts):
+            plain = target.scheme == "http" and any(pattern.holds(_by_https(target)) for pattern in self.hosts)
             raise TargetRefused(
                 "must use https" if plain else "has a host or port that is not in the service's setting webhook_hosts"
             )
@@ -164,9 +164,9 @@ class Targets:
             raise TargetRefused("has a private address that is not in the service's setting webhook_private_addresses")
         return target
 
-    def fit(self, found: Sequence[str]) -> list[str]:
-        """The addresses among ``found`` that connections are allowed to, in order."""
-        read = [(text, ipaddress.ip_address(text.partition("%")[0])) for text in found]
+    def fit(self, addresses: Sequence[str]) -> list[str]:
+        """The addresses among ``addresses`` that connections are allowed to, in order."""
+        read = [(text, ipaddress.ip_address(text.partition("%")[0])) for text in addresses]
         return [text for text, address in read if "%" not in text and may_reach(address, self.private)]
 
 
@@ -186,8 +186,8 @@ def read_url(url: str) -> Target:
 
 def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host from the system resolver; raises ``OSError``."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def _host(host: str) -> str:

@@ -159,12 +159,12 @@ def request_test(requester: Requester, name: str, hook: str) -> DeliveryRecord:
     """Create the delivery of a ``monitor.test`` event; raises ``UnknownMonitor`` and ``UnknownHook``."""
     store = requester.store
     monitor = store.monitors.get(name)
-    found = next((each for each in monitor.hooks if each.name == hook), None)
-    if found is None:
+    spec = next((defined for defined in monitor.hooks if defined.name == hook), None)
+    if spec is None:
         raise UnknownHook("the monitor has no such hook")
     seed = requester.seed or secrets.token_hex(16)
     event = event_of(monitor, seed, "monitor.test", HookTestData(monitor=name, hook=hook), moment=now().timestamp())
-    return queue_delivery(store, monitor, found, event)
+    return queue_delivery(store, monitor, spec, event)
 
 
 # --- Retries, with increasing delays and jitter
@@ -228,7 +228,7 @@ def attempt(store: Store, uid: str, delivery_id: str, means: Means) -> float | N
         begun = deliveries.begin(delivery_id, means.plan.attempts)
         if begun is None:
             return None
-        hook = next((each for each in monitor.hooks if each.name == begun.hook), None)
+        hook = next((spec for spec in monitor.hooks if spec.name == begun.hook), None)
         return _settle(deliveries, begun, hook, means)
     except (UnknownMonitor, UnknownDelivery):  # deleted or expired, possibly while it was sent
         return None
@@ -240,7 +240,7 @@ def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None
     page = f"{means.public_url.rstrip('/')}/ui/monitors/{begun.monitor}" if means.public_url else None
     outcome = _send(begun, hook, means.sender, page)
     took = time.monotonic() - began
-    made = begun.attempts[-1].model_copy(
+    attempted = begun.attempts[-1].model_copy(
         update={"status": outcome.status, "error": outcome.error, "seconds": round(took, 3)}
     )
     after = None if _is_final(outcome) else means.plan.after(begun.tried, outcome.wait)
@@ -249,7 +249,7 @@ def _settle(deliveries: Deliveries, begun: DeliveryRecord, hook: HookSpec | None
         deliveries.keep_away(begun.hook, 0.0 if outcome.succeeded else AWAY_SECONDS)
     if status == "dead":
         log.warning("%s to a hook of monitor %s is dead: %s", begun.id, begun.monitor, outcome.error or outcome.status)
-    return deliveries.end(begun, made, status, after)
+    return deliveries.end(begun, attempted, status, after)
 
 
 def _is_final(outcome: AttemptOutcome) -> bool:

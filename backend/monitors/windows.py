@@ -116,17 +116,17 @@ class BucketCache(Generic[Computed]):
     ) -> dict[int, Computed]:
         """The values of some buckets of a monitor; ``compute`` gets the tail of each series."""
         versions = dict(
-            zip(numbers, zip(*(buckets.versions(one, numbers) for one in self._series), strict=True), strict=True)
+            zip(numbers, zip(*(buckets.versions(entry, numbers) for entry in self._series), strict=True), strict=True)
         )
         held = {n: self._kept.pop((uid, n), None) for n in numbers}
-        stale = [n for n, one in held.items() if one is None or one[0] != versions[n]]
-        read = [buckets.tails(one, [(n, 0) for n in stale]) for one in self._series]
+        stale = [n for n, entry in held.items() if entry is None or entry[0] != versions[n]]
+        read = [buckets.tails(entry, [(n, 0) for n in stale]) for entry in self._series]
         fresh = {n: (versions[n], compute(*tails)) for n, *tails in zip(stale, *read, strict=True)}
-        found = {n: one for n, one in (held | fresh).items() if one is not None}
-        self._kept.update({(uid, n): one for n, one in found.items()})
+        cached = {n: entry for n, entry in (held | fresh).items() if entry is not None}
+        self._kept.update({(uid, n): entry for n, entry in cached.items()})
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
-        return {n: computed for n, (_, computed) in found.items()}
+        return {n: computed for n, (_, computed) in cached.items()}
 
 
 # --- The rows of one bucket in memory, in fixed cells
@@ -182,12 +182,12 @@ def leaf_of(generation: int, parts: Sequence[Tally]) -> Leaf:
 
 def pooled(parts: Sequence[Tally]) -> Floats:
     """The rows of tallies by cell and outcome, summed over groups and folds: ``(2, WIDTH)``."""
-    found = np.zeros((2, WIDTH))
+    cells = np.zeros((2, WIDTH))
     if parts:
         keys = np.concatenate([part.keys for part in parts]) % np.uint32(WIDTH)
-        found[0] = np.bincount(keys, np.concatenate([part.rows for part in parts]), WIDTH)
-        found[1] = np.bincount(keys, np.concatenate([part.p_sum for part in parts]), WIDTH)
-    return found
+        cells[0] = np.bincount(keys, np.concatenate([part.rows for part in parts]), WIDTH)
+        cells[1] = np.bincount(keys, np.concatenate([part.p_sum for part in parts]), WIDTH)
+    return cells
 
 
 def by_group(parts: Sequence[Tally]) -> Tally | None:
@@ -201,8 +201,8 @@ def groups_together(parts: Iterable[Tally]) -> Tally:
     """The rows of tallies by group, in one fold. O(sum of their cells)."""
     # Without folds the keys of the groups are dense, and are added up in a small table.
     width = np.uint32(WIDTH)
-    found = merged(replace(part, keys=part.keys // GROUP_KEYS * width + part.keys % width) for part in parts)
-    return replace(found, keys=found.keys // width * GROUP_KEYS + found.keys % width)
+    together = merged(replace(part, keys=part.keys // GROUP_KEYS * width + part.keys % width) for part in parts)
+    return replace(together, keys=together.keys // width * GROUP_KEYS + together.keys % width)
 
 
 def tally_of_cells(cells: Floats) -> Tally:
@@ -327,19 +327,19 @@ class Gatherer:
         """The rows of each bucket."""
         versions = self._buckets.versions(series, numbers) if versions is None else versions
         held = [self._leaves.get((self._uid, series, bucket)) for bucket in numbers]
-        found = self._current(series, numbers, versions, held)
+        current = self._current(series, numbers, versions, held)
         if series in TIMED:
-            found = self._with_delays(series, numbers, versions, found)
-        for bucket, leaf, before in zip(numbers, found, held, strict=True):
+            current = self._with_delays(series, numbers, versions, current)
+        for bucket, leaf, before in zip(numbers, current, held, strict=True):
             if leaf is not before:
                 self._leaves.put((self._uid, series, bucket), leaf)
-        return found
+        return current
 
     def _current(
         self, series: str, numbers: Sequence[int], versions: Sequence[Version], held: Sequence[Leaf | None]
     ) -> list[Leaf]:
         """The current leaf of each bucket."""
-        found: dict[int, Leaf] = {}
+        current: dict[int, Leaf] = {}
         wanted: list[tuple[int, int]] = []
         for i, (version, leaf) in enumerate(zip(versions, held, strict=True)):
             # A list that became shorter is a different list, even if its generation is equal.
@@ -348,32 +348,32 @@ class Gatherer:
             elif leaf.length < version.length:
                 wanted.append((i, leaf.length))
             else:
-                found[i] = leaf
+                current[i] = leaf
         while wanted:
             tails = self._buckets.tails(series, [(numbers[i], since) for i, since in wanted])
             again = []
             for (i, since), tail in zip(wanted, tails, strict=True):
                 before = held[i]
                 if since and before is not None and before.generation == tail.generation:
-                    found[i] = before.grown(tail.parts)
+                    current[i] = before.grown(tail.parts)
                 elif since:  # compacted in the meantime
                     again.append((i, 0))
                 else:
-                    found[i] = leaf_of(tail.generation, tail.parts)
+                    current[i] = leaf_of(tail.generation, tail.parts)
             wanted = again
-        return [found[i] for i in range(len(numbers))]
+        return [current[i] for i in range(len(numbers))]
 
     def _with_delays(
-        self, series: str, numbers: Sequence[int], versions: Sequence[Version], found: list[Leaf]
+        self, series: str, numbers: Sequence[int], versions: Sequence[Version], leaves: list[Leaf]
     ) -> list[Leaf]:
         """The leaves with the delays of their labels, read again if there are new labels."""
         stale = [
-            i for i, (leaf, version) in enumerate(zip(found, versions, strict=True)) if leaf.joined != version.joined
+            i for i, (leaf, version) in enumerate(zip(leaves, versions, strict=True)) if leaf.joined != version.joined
         ]
         counts = self._buckets.counts_of([numbers[i] for i in stale], series)
         for i, counted in zip(stale, counts, strict=True):
-            found[i] = replace(found[i], joined=counted.get("joined", 0), delays=_delays(counted))
-        return found
+            leaves[i] = replace(leaves[i], joined=counted.get("joined", 0), delays=_delays(counted))
+        return leaves
 
     def _passing(self, series: str, numbers: Sequence[int], versions: Sequence[Version]) -> Gathered:
         """The rows of more buckets than the cache holds, added up while they are read."""
@@ -381,10 +381,10 @@ class Gatherer:
         for start in range(0, len(numbers), _MOST_KEPT):
             some = numbers[start : start + _MOST_KEPT]
             parts = [part for tail in self._buckets.tails(series, [(b, 0) for b in some]) for part in tail.parts]
-            one = leaf_of(0, parts)
-            cells += one.cells
-            if one.groups is not None:
-                groups.append(one.groups)
+            leaf = leaf_of(0, parts)
+            cells += leaf.cells
+            if leaf.groups is not None:
+                groups.append(leaf.groups)
             if series in TIMED:
                 for counted in self._buckets.counts_of(some, series):
                     delays += _delays(counted)
@@ -404,23 +404,23 @@ def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -
     )
 
 
-def joined(one: Gathered, other: Gathered) -> Gathered:
+def joined(rows: Gathered, other: Gathered) -> Gathered:
     """The sum of two sets of rows."""
-    groups = [part.groups for part in (one, other) if part.groups is not None]
-    delays = Counter(one.delays or {})
+    groups = [part.groups for part in (rows, other) if part.groups is not None]
+    delays = Counter(rows.delays or {})
     delays.update(other.delays or {})
     return Gathered(
-        merged([one.tally, other.tally]),
+        merged([rows.tally, other.tally]),
         groups_together(groups) if groups else None,
-        one.predictions + other.predictions,
-        one.joined + other.joined,
-        one.expired + other.expired,
+        rows.predictions + other.predictions,
+        rows.joined + other.joined,
+        rows.expired + other.expired,
         dict(delays),
     )
 
 
 def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, versions: Sequence[Version]) -> Gathered:
-    found = (
+    delay_counts = (
         None if delays is None else {field: int(n) for field, n in zip(DELAY_FIELDS, delays.tolist(), strict=True) if n}
     )
     return Gathered(
@@ -429,7 +429,7 @@ def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, ver
         sum(version.predictions for version in versions),
         sum(version.joined for version in versions),
         sum(version.expired for version in versions),
-        found,
+        delay_counts,
     )
 
 
@@ -458,12 +458,12 @@ def tally_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | Non
 
 def event_of_batch(batch: Batch, body: MonitorBody, fitted: CalibrationMap | None, where: str) -> Event:
     """Reduce the rows of a batch like the monitor would; raises ``WrongShape`` or ``ScaleMismatch`` at ``where``."""
-    given = batch.predictions
-    if given.n_classes != body.n_classes:
+    predictions = batch.predictions
+    if predictions.n_classes != body.n_classes:
         wanted = "(n,)" if body.n_classes is None else f"(n, {body.n_classes})"
         raise WrongShape.at(where, f"must have predictions {wanted}, like the monitor")
-    if given.scale != body.scale:
-        raise ScaleMismatch.at(where, f"has the scale {given.scale}, but the monitor has {body.scale}")
+    if predictions.scale != body.scale:
+        raise ScaleMismatch.at(where, f"has the scale {predictions.scale}, but the monitor has {body.scale}")
     return _event(batch, body.reduction or "binary", fitted)
 
 
@@ -484,18 +484,18 @@ def parts_of_span(span: Span) -> list[tuple[int, int]]:
 
 def in_parts(span: Span, first: int, last: int, read: Callable[[int, int], Tally]) -> Tally:
     """The rows of the buckets from ``first`` to ``last`` of a reference, with the parts of the span as folds."""
-    found = []
+    tallies = []
     for part, (begin, end) in enumerate(parts_of_span(span)):
         begin, end = max(begin, first), min(end, last)
         if begin <= end:
             rows = tally_of_cells(pooled([read(begin, end)]))
-            found.append(replace(rows, keys=rows.keys + np.uint32(part * WIDTH)))
-    return merged(found)
+            tallies.append(replace(rows, keys=rows.keys + np.uint32(part * WIDTH)))
+    return merged(tallies)
 
 
-def buckets_left(span: Span, kept: StoredReference) -> tuple[int, int]:
+def buckets_left(span: Span, stored: StoredReference) -> tuple[int, int]:
     """The first and last bucket of a reference that are not in its stored tally; first > last if there are none."""
-    return max(span.first, span.first if kept.following is None else kept.following), span.last
+    return max(span.first, span.first if stored.following is None else stored.following), span.last
 
 
 def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before: int) -> None:
@@ -506,15 +506,15 @@ def keep_reference(store: Store, record: MonitorRecord, buckets: Buckets, before
     span = reference_span(record)
     if span is None or span.first >= before:
         return
-    kept = read_reference(store.redis, store.keys, record.id)
-    first, last = buckets_left(span, kept)
+    stored = read_reference(store.redis, store.keys, record.id)
+    first, last = buckets_left(span, stored)
     last = min(last, before - 1)
     if first <= last:
         if record.reservoir is not None:  # first, because the tally records which buckets it has
             vectors = buckets.vectors.sample(first, last)
             add_reference_vectors(store.redis, store.keys, record, vectors)
         rows = in_parts(span, first, last, buckets.tally)
-        add_to_reference(store.redis, store.keys, record, kept, rows, last + 1)
+        add_to_reference(store.redis, store.keys, record, stored, rows, last + 1)
 
 
 def reservoir_of_batch(batch: Batch, size: int) -> Reservoir:

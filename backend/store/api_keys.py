@@ -86,8 +86,8 @@ class ApiKeyStore:
 
     def all(self) -> list[KeyRecord]:
         """Every key ever created, oldest first, including revoked ones."""
-        found = cast(dict[bytes, bytes], self._redis.hgetall(Shared.api_keys()))
-        return sorted((read_stored(KeyRecord, data) for data in found.values()), key=lambda r: r.created_at)
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(Shared.api_keys()))
+        return sorted((read_stored(KeyRecord, data) for data in stored.values()), key=lambda r: r.created_at)
 
     def any(self) -> bool:
         """Whether any key was ever created; from then on the service requires keys."""
@@ -158,8 +158,8 @@ def _fresh(expires_at: str | None) -> tuple[Secret, str]:
     return Secret(digest=digest_of(text), created_at=stamp(), expires_at=expires_at), text
 
 
-def _sooner(one: str | None, other: str) -> str:
-    return other if one is None or seconds(other) < seconds(one) else one
+def _sooner(end: str | None, other: str) -> str:
+    return other if end is None or seconds(other) < seconds(end) else end
 
 
 # --- Requests of each API key per minute, counted over all processes

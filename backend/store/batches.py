@@ -221,10 +221,10 @@ class BatchStore:
             for batch_id in ids:
                 pipe.hget(self._keys.batch(batch_id), RECORD)
                 pipe.pexpiretime(self._keys.batch(batch_id))
-            found = pipe.execute()
+            answers = pipe.execute()
         return [
             None if data is None else _read(data).model_copy(update={"expires_at": _moment(expires)})
-            for data, expires in zip(found[::2], found[1::2], strict=True)
+            for data, expires in zip(answers[::2], answers[1::2], strict=True)
         ]
 
     def _chunks(self, arrays: Mapping[str, Array]) -> Chunks:
@@ -321,13 +321,13 @@ def _to_bytes(array: Array) -> bytes:
 
 
 def _from_bytes(data: bytes) -> Array:
-    found = np.load(io.BytesIO(data), allow_pickle=False)
-    if isinstance(found, np.ndarray):  # also strings, as an earlier version stored them
-        return found
-    with found:
-        text, ends = found["text"].tobytes(), found["ends"].tolist()
+    loaded = np.load(io.BytesIO(data), allow_pickle=False)
+    if isinstance(loaded, np.ndarray):  # also strings, as an earlier version stored them
+        return loaded
+    with loaded:
+        text, ends = loaded["text"].tobytes(), loaded["ends"].tolist()
         names = np.array([text[a:b].decode() for a, b in pairwise([0, *ends])], dtype=np.object_)
-        strings: Array = names[found["rows"]]
+        strings: Array = names[loaded["rows"]]
     return strings
 
 
@@ -368,8 +368,8 @@ class UploadStore:
 
     def report_job(self, batch_id: str, map_ids: Sequence[str]) -> str | None:
         """The job of a report with these maps, if one is stored."""
-        found = cast(bytes | None, self._redis.hget(self._keys.report_jobs(batch_id), ",".join(map_ids)))
-        return None if found is None else found.decode()
+        job_id = cast(bytes | None, self._redis.hget(self._keys.report_jobs(batch_id), ",".join(map_ids)))
+        return None if job_id is None else job_id.decode()
 
     def _keep(self, batch_id: str, key: str, ttl: int, write: Callable[[Pipeline], object]) -> None:
         """Write a key that lives ``ttl`` seconds, but no longer than its batch; does nothing if the batch is gone."""

@@ -170,17 +170,17 @@ class Budget:
         began = time.monotonic()
         with self._counting:
             # A check is dropped if nothing was admitted after it, so the list does not grow while the store is down.
-            kept = self._let_in if self._let_in[-1][1] else self._let_in[:-1]
-            self._let_in = [*kept, (began, Counter())]
-        found: dict[str, Any] = await redis.info("memory", "persistence")
-        most = int(found.get("maxmemory", 0))
+            checks = self._let_in if self._let_in[-1][1] else self._let_in[:-1]
+            self._let_in = [*checks, (began, Counter())]
+        info: dict[str, Any] = await redis.info("memory", "persistence")
+        most = int(info.get("maxmemory", 0))
         # The memory that the server compares with maxmemory.
-        self.used = max(0, int(found["used_memory"]) - int(found.get("mem_not_counted_for_evict", 0)))
-        self.bytes = budget_of(found, self._part)
+        self.used = max(0, int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0)))
+        self.bytes = budget_of(info, self._part)
         self._limit = int(self.bytes * _FULL) or most
-        self._cannot_save = "err" in (found.get("aof_last_write_status"), found.get("rdb_last_bgsave_status"))
-        if self._volume and found.get("aof_enabled"):
-            await self._look_at_volume(redis, found)
+        self._cannot_save = "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status"))
+        if self._volume and info.get("aof_enabled"):
+            await self._look_at_volume(redis, info)
         if not self._shared() or self.used < self.bytes * _MEASURED_FROM:
             self._shares, self._read = {}, b""
             self._forget(began)
@@ -188,8 +188,8 @@ class Budget:
             await self._share(redis)
         self._report()
 
-    async def _look_at_volume(self, redis: AsyncRedis, found: Mapping[str, Any]) -> None:
-        written, is_rewriting = int(found["aof_current_size"]), bool(found["aof_rewrite_in_progress"])
+    async def _look_at_volume(self, redis: AsyncRedis, info: Mapping[str, Any]) -> None:
+        written, is_rewriting = int(info["aof_current_size"]), bool(info["aof_rewrite_in_progress"])
         if self._volume.isdecimal():
             size, free, needed = int(self._volume), int(self._volume) - written, self.used
         else:
@@ -209,9 +209,9 @@ class Budget:
             return
         if turn:
             began = time.monotonic()
-            found = await asyncio.to_thread(self._measure)
+            sizes = await asyncio.to_thread(self._measure)
             took = time.monotonic() - began
-            shares = orjson.dumps({"at": time.time(), "took": took, "bytes": found})
+            shares = orjson.dumps({"at": time.time(), "took": took, "bytes": sizes})
             await redis.set(Shared.shares(), shares, ex=_KEPT_SECONDS)
             await redis.pexpire(Shared.measuring(), round(1000 * max(LOOK_SECONDS, _REST * took)))
         stored = cast(bytes | None, await redis.get(Shared.shares()))
@@ -249,17 +249,17 @@ class Budget:
 
 def measure(redis: Redis) -> dict[str, int]:
     """The bytes of each tenant, from the prefixes of the keys. O(keys)."""
-    found = Counter[str]()
+    sizes = Counter[str]()
     count = redis.register_script(_MEASURE.text)
     cursor = b"0"
     while True:
         cursor, *counted = cast(list[bytes], count(args=[cursor, _KEYS]))
         for tenant, size in zip(counted[::2], counted[1::2], strict=True):
-            found[tenant.decode()] += int(size)
+            sizes[tenant.decode()] += int(size)
         if cursor == b"0":
             break
-    found.pop("", None)  # keys without a tenant
-    return dict(found)
+    sizes.pop("", None)  # keys without a tenant
+    return dict(sizes)
 
 
 # --- Quotas: the bytes of batches, maps and monitors that a tenant may store

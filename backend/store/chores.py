@@ -200,11 +200,11 @@ def read_chore_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], in
     return counts
 
 
-def _call(client: Redis | Pipeline, script: Script, *given: str | bytes | float) -> object:
+def _call(client: Redis | Pipeline, script: Script, *arguments: str | bytes | float) -> object:
     of_one = (Shared.chores_held(), Shared.chore_owners(), Shared.chore_tries())
     shared = (Shared.chore_counts(), Shared.chores_placed(), Shared.chore_lines(), Shared.queued_at())
     keys = (Shared.chores_due(), *of_one, *shared, Shared.api_keys(), Shared.supervisors())
-    return script.run(client, keys, *given)
+    return script.run(client, keys, *arguments)
 
 
 def _jitter() -> float:

@@ -61,19 +61,19 @@ class IdempotencyStore:
         holder = secrets.token_hex(8)
 
         def write(pipe: Pipeline) -> Reservation | StoredAnswer:
-            found = _read(pipe.get(stored_key))
+            stored = _read(pipe.get(stored_key))
             left = pipe.pttl(lease_key)
             pipe.multi()
-            if found is not None and found.fingerprint != fingerprint:
+            if stored is not None and stored.fingerprint != fingerprint:
                 raise IdempotencyConflict("this idempotency key was used for another request")
-            if found is not None and found.answer is not None:
-                return found.answer
+            if stored is not None and stored.answer is not None:
+                return stored.answer
             if 0 < left <= 1000 * lease:  # more is left if the clock of the store was set back
                 raise _in_progress(left / 1000.0, lease)
-            record = found or IdempotencyRecord(fingerprint=fingerprint, seed=secrets.token_hex(16))
+            record = stored or IdempotencyRecord(fingerprint=fingerprint, seed=secrets.token_hex(16))
             pipe.set(stored_key, record.model_dump_json(), ex=ttl)
             pipe.set(lease_key, holder, ex=lease)
-            return Reservation(digest, record.seed, holder, again=found is not None)
+            return Reservation(digest, record.seed, holder, again=stored is not None)
 
         return transact(self._redis, write, stored_key, lease_key)
 
@@ -107,14 +107,14 @@ class IdempotencyStore:
         stored_key, lease_key = self._names(held.digest)
 
         def write(pipe: Pipeline) -> None:
-            found = _read(pipe.get(stored_key))
+            stored = _read(pipe.get(stored_key))
             holder = pipe.get(lease_key)
             pipe.multi()
-            if found is None or found.seed != held.seed:
+            if stored is None or stored.seed != held.seed:
                 return  # it expired, and may belong to another request
-            changed = change(found)
+            changed = change(stored)
             mine = holder is None or cast(bytes, holder).decode() == held.holder
-            if changed is not None and changed != found:
+            if changed is not None and changed != stored:
                 pipe.set(stored_key, changed.model_dump_json(), ex=ttl)
             if changed is None and mine:
                 pipe.delete(stored_key)

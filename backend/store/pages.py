@@ -62,25 +62,25 @@ def read_page(
     ``read`` returns the items of ids, None for missing ones, which are removed from the index. Raises
     ``InvalidCursor``. Cost: O(log n + ``MOST_LOOKED``).
     """
-    found: list[tuple[Place, Item]] = []
+    placed: list[tuple[Place, Item]] = []
     gone: list[bytes] = []
     at, looked, ended = read_cursor(request.cursor), 0, False
-    while not ended and len(found) <= request.limit and looked < MOST_LOOKED:
+    while not ended and len(placed) <= request.limit and looked < MOST_LOOKED:
         places = _following(redis, index, request, at)
         items = read([place.member.decode() for place in places]) if places else []
         for place, item in zip(places, items, strict=True):
             if item is None:
                 gone.append(place.member)
             elif keep(item):
-                found.append((place, item))
+                placed.append((place, item))
         looked += len(places)
         ended = len(places) < CHUNK
         at = places[-1] if places else at
     if gone:
         redis.zrem(index, *gone)
-    if len(found) > request.limit:
-        at, ended = found[request.limit - 1][0], False
-    return Page(tuple(item for _, item in found[: request.limit]), None if ended or at is None else write_cursor(at))
+    if len(placed) > request.limit:
+        at, ended = placed[request.limit - 1][0], False
+    return Page(tuple(item for _, item in placed[: request.limit]), None if ended or at is None else write_cursor(at))
 
 
 def _following(redis: Redis, index: str, request: PageRequest, at: Place | None) -> list[Place]:

@@ -82,13 +82,13 @@ class SessionStore:
         of_key = Shared.sessions_of(record.key)
 
         def write(pipe: Pipeline) -> None:
-            known = [each.decode() for each in cast(list[bytes], pipe.zrange(of_key, 0, -1))]
-            live = [each for each in known if pipe.exists(Shared.session(each))]
+            known = [session.decode() for session in cast(list[bytes], pipe.zrange(of_key, 0, -1))]
+            live = [session for session in known if pipe.exists(Shared.session(session))]
             ended = {*known} - {*live[-(MOST_OF_A_KEY - 1) :]}
             pipe.multi()
-            for each in ended:
-                pipe.delete(Shared.session(each))
-                pipe.zrem(of_key, each)
+            for session in ended:
+                pipe.delete(Shared.session(session))
+                pipe.zrem(of_key, session)
             pipe.set(Shared.session(digest), record.model_dump_json(), ex=min(self._idle, self._life))
             pipe.zadd(of_key, {digest: now().timestamp()})
             pipe.expire(of_key, self._life)

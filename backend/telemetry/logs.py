@@ -132,5 +132,5 @@ def _value(value: str | float) -> str:
     return '"' + _UNPRINTABLE.sub(_escaped, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "backslashreplace").decode("ascii")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "backslashreplace").decode("ascii")

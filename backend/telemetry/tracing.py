@@ -64,10 +64,10 @@ _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-
 
 def trace_id_of(traceparent: str) -> str | None:
     """The trace id, 32 lower-case hexadecimal digits; None for an invalid header."""
-    found = _FORM.fullmatch(traceparent)
-    if found is None:
+    match = _FORM.fullmatch(traceparent)
+    if match is None:
         return None
-    version, trace, parent, _, more = found.groups()
+    version, trace, parent, _, more = match.groups()
     # Later versions may have more fields, version 0 may not, and ff is invalid. Ids of zeros are invalid.
     if version == "ff" or (version == "00" and more is not None) or not int(trace, 16) or not int(parent, 16):
         return None

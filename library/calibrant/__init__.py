@@ -306,7 +306,7 @@ def _instead(name: str) -> str:
         **dict.fromkeys(diagrams, "CalibrationDisplay"),
         **dict.fromkeys(("apply", "calibrate", "recalibrate", "transform"), calibrate),
     }
-    by_small = {each.lower(): each for each in __all__ if each not in ("CalibrationError", "MissingExtra")}
+    by_small = {public.lower(): public for public in __all__ if public not in ("CalibrationError", "MissingExtra")}
     near = [familiar[name]] if name in familiar else get_close_matches(name.lower(), by_small, n=1, cutoff=0.7)
     return f"; use calibrant.{by_small.get(near[0], near[0])}" if near else ""
 

@@ -130,9 +130,9 @@ class MeasuresBySize(Framed, Plotted):
     def _records(self) -> list[dict[str, Any]]:
         names = ("size", "repetitions", "mean", "standard_deviation", "lost")
         return [
-            {"measure": key, **dict(zip(names, found, strict=True))}
+            {"measure": key, **dict(zip(names, numbers, strict=True))}
             for key, curve in self.curves.items()
-            for found in zip(
+            for numbers in zip(
                 self.sizes, self.repetitions, curve.mean, curve.standard_deviation, curve.lost, strict=True
             )
         ]
@@ -142,7 +142,9 @@ class MeasuresBySize(Framed, Plotted):
         rows = [(f"{size:,}", *(curve.mean[i] for curve in curves)) for i, size in enumerate(self.sizes)]
         what = "Improvement" if self.improvement else "Measures"
         what = f"{what}, squared," if self.squared else what
-        named = {each: reduction_with_name(each, self.class_names) for each in self.reduction.split(", ")}
+        named = {
+            reduction: reduction_with_name(reduction, self.class_names) for reduction in self.reduction.split(", ")
+        }
         title = f"{what} by number of rows, reduction {', '.join(named.values())}: means over random subsets"
         keys = [self._heading(key, named) for key in self.curves]
         return Table(title, ("rows", *keys), rows, [_IN_SAMPLE] if self.in_sample else [])
@@ -208,7 +210,7 @@ class BySize:
         report(done, total, "all rows")
         whole = _with_values(self._measured(subjects, None))
         random = np.random.default_rng(self.resampling.seed)
-        found: dict[Key, list[Floats]] = {key: [] for key in whole}
+        by_key: dict[Key, list[Floats]] = {key: [] for key in whole}
         for size, repeats in zip(sizes, repetitions, strict=True):
             values = np.full((len(whole), repeats), np.nan)
             for i in range(repeats):
@@ -220,10 +222,10 @@ class BySize:
                     answered = self._measured(subjects, rows[random.choice(len(rows), size, replace=False)])
                 values[:, i] = [_value(answered[key]) for key in whole]
             for key, line in zip(whole, values, strict=True):
-                found[key].append(line[np.isfinite(line)])
+                by_key[key].append(line[np.isfinite(line)])
         curves = {
             key if len(subjects) == 1 else f"{key} ({name})": _curve(lines, repetitions, whole[key, name])
-            for (key, name), lines in found.items()
+            for (key, name), lines in by_key.items()
         }
         in_sample = None if self.map is None else self.training.is_in_sample(batch)
         return MeasuresBySize(names, sizes, repetitions, curves, self.map is not None, self.squared, in_sample)
@@ -259,24 +261,24 @@ class BySize:
     ) -> dict[Key, MeasureResult]:
         """Return the results for the chosen rows, or all, under every reduction: improvements if there is a map."""
         larger = {request.key for request in self.measures if request.measure.better == "larger"}
-        found = {}
+        by_key = {}
         for name, (before, after) in subjects.items():
             with muted():
                 results, later = (
                     None
-                    if each is None
-                    else answers(self.measures, each if chosen is None else each.rows(chosen), self.resampling)
-                    for each in (before, after)
+                    if side is None
+                    else answers(self.measures, side if chosen is None else side.rows(chosen), self.resampling)
+                    for side in (before, after)
                 )
             for key, result in (results or {}).items():
-                found[key, name] = self._gained(result, None if later is None else later[key], key in larger)
-        return found
+                by_key[key, name] = self._gained(result, None if later is None else later[key], key in larger)
+        return by_key
 
     def _gained(self, before: MeasureResult, after: MeasureResult | None, larger_is_better: bool) -> MeasureResult:
         if after is None and not self.squared:
             return before
         power = 2 if self.squared else 1
-        values = [None if each is None or each.value is None else each.value**power for each in (before, after)]
+        values = [None if result is None or result.value is None else result.value**power for result in (before, after)]
         if after is None:
             return MeasureResult(values[0], definition=before.definition)
         worse, better = reversed(values) if larger_is_better else values
@@ -385,11 +387,11 @@ def measure_by_size(
     )
     check_class_names(map, rows.class_names)
     rows.warn_of_kind()
-    given: Any = reduction
+    requested: Any = reduction
     reductions: str | tuple[Any, ...] | None = (
-        tuple(reduction_by_name(each, rows.class_names) for each in given)
-        if isinstance(given, list | tuple | np.ndarray)
-        else reduction_by_name(given, rows.class_names)
+        tuple(reduction_by_name(name, rows.class_names) for name in requested)
+        if isinstance(requested, list | tuple | np.ndarray)
+        else reduction_by_name(requested, rows.class_names)
     )
     training = UNKNOWN if map is None else training_of(map)
     requests = read_requests(measures, reduction)
@@ -430,10 +432,14 @@ def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureRes
 
 def _order(batch: Batch) -> npt.NDArray[np.int64]:
     """The rows of weight above 0, sorted by label and predictions."""
-    given = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
-    columns: list[npt.NDArray[Any]] = [given]
-    if given.ndim == 2:
-        columns = [*given[:, :_COLUMNS].T, given.max(axis=1), given[np.arange(len(batch)), batch.labels]]
+    predictions = batch.predictions.values if batch.predictions.logits is None else batch.predictions.logits
+    columns: list[npt.NDArray[Any]] = [predictions]
+    if predictions.ndim == 2:
+        columns = [
+            *predictions[:, :_COLUMNS].T,
+            predictions.max(axis=1),
+            predictions[np.arange(len(batch)), batch.labels],
+        ]
     if batch.weights is None:
         return np.lexsort((*columns, batch.labels))
     order = np.lexsort((*columns, batch.labels, batch.weights))

@@ -204,8 +204,8 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         >>> ax.get_xlabel()
         'predicted probability'
         """
-        found: Plotter = above("plots.axes.Plotter")(self)
-        return found
+        plotter: Plotter = above("plots.axes.Plotter")(self)
+        return plotter
 
     def to_frame(self, *, groups: bool = False) -> Any:
         """Return the results as a frame, one row for each measure.
@@ -289,7 +289,7 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         if source.batch.predictions.n_classes == 2:
             notes.append('for P(Y=1) of two columns, pass predictions[:, 1] or reduction="binary"')
         for reduction, what in (("canonical", "scores of all classes"), ("classwise", "the mean over the classes")):
-            keys = [key for key, found in self.measures.items() if _reduction_of_all(found) == reduction]
+            keys = [key for key, result in self.measures.items() if _reduction_of_all(result) == reduction]
             notes += [f'{", ".join(keys)}: of {event}; pass reduction="{reduction}" for {what}'] if keys else []
         return notes
 
@@ -298,9 +298,9 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
 _CLASSWISE = ("ace", "auroc", "cwce", "sce", "tace")
 
 
-def _reduction_of_all(found: MeasureResult) -> str | None:
+def _reduction_of_all(result: MeasureResult) -> str | None:
     """Return the reduction under which a score or class-wise measure is of all classes; None for other measures."""
-    name = str(found.definition.get("name"))
+    name = str(result.definition.get("name"))
     if name in MEASURES and MEASURES[name].family == "Proper scores":
         return "canonical"
     return "classwise" if name in _CLASSWISE else None
@@ -313,17 +313,17 @@ def _measures_table(
     notes: Sequence[str] = (),
 ) -> Table:
     """Return the table of measures, before and after a map if there is one, and cross-fitted if it is in-sample."""
-    given = {key: found.problem for key, found in measures.items() if found.problem}
-    later = {f"{key} after the map": found.problem for key, found in (after or {}).items() if found.problem}
-    notes = [*notes, *(f"{name}: {problem}" for name, problem in (given | later).items())]
+    problems = {key: result.problem for key, result in measures.items() if result.problem}
+    later = {f"{key} after the map": result.problem for key, result in (after or {}).items() if result.problem}
+    notes = [*notes, *(f"{name}: {problem}" for name, problem in (problems | later).items())]
     if after is None:
         names = ("measure", "value", "debiased", "interval", "p-value")
-        return Table(title, names, [(key, *_cells(found)) for key, found in measures.items()], notes)
-    again = any("cross_fitted" in found.parts for found in after.values())
+        return Table(title, names, [(key, *_cells(result)) for key, result in measures.items()], notes)
+    again = any("cross_fitted" in result.parts for result in after.values())
     columns = ("measure", "before", "interval", "after", "interval", "cross-fitted" if again else "p-value")
     rows = []
-    for key, found in measures.items():
-        value, _, ends, _ = _cells(found)
+    for key, result in measures.items():
+        value, _, ends, _ = _cells(result)
         value_after, _, ends_after, p = _cells(after[key])
         rows.append((key, value, ends, value_after, ends_after, after[key].parts.get("cross_fitted") if again else p))
     return Table(title, columns, rows, notes)
@@ -336,16 +336,22 @@ def _cells(result: MeasureResult) -> tuple[float | None, float | None, str | Non
 def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureResult] | None) -> list[dict[str, Any]]:
     """Return the results of measures as flat records, for a frame."""
 
-    def record(found: MeasureResult, end: str = "") -> dict[str, Any]:
-        low, high = found.interval or (None, None)
-        numbers = {"value": found.value, "debiased": found.debiased, "low": low, "high": high, "p_value": found.p_value}
-        return {f"{name}{end}": value for name, value in numbers.items()} | {f"problem{end}": found.problem}
+    def record(result: MeasureResult, end: str = "") -> dict[str, Any]:
+        low, high = result.interval or (None, None)
+        numbers = {
+            "value": result.value,
+            "debiased": result.debiased,
+            "low": low,
+            "high": high,
+            "p_value": result.p_value,
+        }
+        return {f"{name}{end}": value for name, value in numbers.items()} | {f"problem{end}": result.problem}
 
     afterwards = {
-        key: record(found, "_after") | {k: v for k, v in found.parts.items() if k.startswith("cross_fitted")}
-        for key, found in (after or {}).items()
+        key: record(result, "_after") | {k: v for k, v in result.parts.items() if k.startswith("cross_fitted")}
+        for key, result in (after or {}).items()
     }
-    return [{"measure": key, **record(found), **afterwards.get(key, {})} for key, found in measures.items()]
+    return [{"measure": key, **record(result), **afterwards.get(key, {})} for key, result in measures.items()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -400,7 +406,7 @@ class Source:
     def diagram(self, request: DiagramRequest) -> list[dict[str, Any]]:
         """Return a diagram of the rows, or those before and after the map."""
         drawn = self.evaluation.subjects(self.evaluation.check(self.batch))
-        return [request.drawn(each, self.evaluation.resampling) for each in drawn if each is not None]
+        return [request.drawn(rows, self.evaluation.resampling) for rows in drawn if rows is not None]
 
 
 @dataclass(frozen=True)
@@ -501,22 +507,22 @@ class Evaluation:
     def _run(self, rows: CheckedBatch, device: str) -> Report:
         batch, name, members = rows.batch, rows.reduction, rows.members
         begin = self._steps(members)
-        given = len(batch)
+        n_rows = len(batch)
         if self.classes is not None:
-            batch, kept = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
-            members = None if members is None else members_among(members, kept)
+            batch, chosen = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
+            members = None if members is None else members_among(members, chosen)
         raw = subject(batch, name)
         with begin("measures"):
             measures = self._answers(raw)
         with begin("diagrams"):
             diagrams = diagrams_of(self.diagrams, raw, self.resampling) if self.diagrams else {}
-        found = Report(
+        whole = Report(
             len(batch),
             name,
             batch.predictions.clipped,
             batch.predictions.renormalised,
             measures,
-            left_out=given - len(batch),
+            left_out=n_rows - len(batch),
             weights_kind=None if batch.weights is None else batch.weights_kind,
             clusters=None if batch.clusters is None else count_clusters(batch.clusters),
             diagrams=diagrams,
@@ -530,10 +536,10 @@ class Evaluation:
             again: dict[str, MeasureResult] = {}
             with begin("improvement"):
                 if in_sample:
-                    made = fitted_again(batch, self.training, device=device)
-                    improved = improvements_again(before, made, self.resampling)
-                    if not isinstance(made, str):
-                        held_out = after_map(raw, batch, name, self.map, made)[0]
+                    refitted = fitted_again(batch, self.training, device=device)
+                    improved = improvements_again(before, refitted, self.resampling)
+                    if not isinstance(refitted, str):
+                        held_out = after_map(raw, batch, name, self.map, refitted)[0]
                         again = answers(self.measures, held_out, replace(self.resampling, level=None))
                 else:
                     improved = improvements(before, after, self.resampling)
@@ -545,12 +551,12 @@ class Evaluation:
                 measures = unproven(measures, again) if in_sample else measures
             with begin("diagrams after the map"):
                 diagrams = diagrams_of(self.diagrams, applied, self.resampling)
-            found = replace(found, after=measures, after_diagrams=diagrams, improvement=improved)
-            found = replace(found, in_sample=in_sample, warning=self.map.warning)
+            whole = replace(whole, after=measures, after_diagrams=diagrams, improvement=improved)
+            whole = replace(whole, in_sample=in_sample, warning=self.map.warning)
         if members is not None:
-            found = self.by_group._with_groups(found, raw, applied, held_out, members, begin)
+            whole = self.by_group._with_groups(whole, raw, applied, held_out, members, begin)
         report(1, 1, "done")
-        return found
+        return whole
 
     def _steps(self, members: Members | None) -> Callable[[str], AbstractContextManager[None]]:
         """Return a function that starts a step by its name, with its share of the progress."""
@@ -603,20 +609,20 @@ class Evaluation:
     ) -> Report:
         with begin("groups"):
             before = self._by_group(raw, members)
-        found = [np.unique(clusters) for own in members.values() if (clusters := raw.rows(own).clusters) is not None]
-        shared = len(found) > 0 and sum(map(len, found)) > len(np.unique(np.concatenate(found)))
+        results = [np.unique(clusters) for own in members.values() if (clusters := raw.rows(own).clusters) is not None]
+        shared = len(results) > 0 and sum(map(len, results)) > len(np.unique(np.concatenate(results)))
         report = replace(report, pooled=pooled_groups(self.measures, before, self.resampling.level, shared=shared))
         with begin("gaps"):
             gaps = self._gaps(raw, members, before)
         if applied is None:
-            groups = {name: GroupReport(len(members[name]), found) for name, found in before.items()}
+            groups = {name: GroupReport(len(members[name]), results) for name, results in before.items()}
             return replace(report, groups=ByName("group", groups), gaps=gaps)
         with begin("groups after the map"):
             after = self._by_group(applied, members)
             if report.in_sample:
                 plain = replace(self, resampling=replace(self.resampling, level=None))
                 again = {} if held_out is None else plain._by_group(held_out, members)
-                after = {name: unproven(found, again.get(name)) for name, found in after.items()}
+                after = {name: unproven(results, again.get(name)) for name, results in after.items()}
         groups = {
             name: GroupReport(len(members[name]), before[name], after[name], report.in_sample) for name in members
         }
@@ -627,11 +633,11 @@ class Evaluation:
         return replace(report, groups=ByName("group", groups), gaps=gaps, gaps_after=gaps_after)
 
     def _by_group(self, of: Subject, members: Members) -> dict[str, dict[str, MeasureResult]]:
-        found = {}
+        results = {}
         for i, (name, chosen) in enumerate(members.items()):
             with step(i, len(members), f"group {i + 1}"):
-                found[name] = self._answers(of.rows(chosen))
-        return found
+                results[name] = self._answers(of.rows(chosen))
+        return results
 
     def _gaps(
         self, of: Subject, members: Members, by_group: Mapping[str, Mapping[str, MeasureResult]]
@@ -654,8 +660,8 @@ def after_map(
         after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
         return subject(after, name), whole_vector(batch), whole_vector(after)
     event = raw if isinstance(raw, Event) else reduce(batch, name)
-    made = replace(event, p=p, logit=None, whole=None)
-    return made, event, made
+    calibrated_event = replace(event, p=p, logit=None, whole=None)
+    return calibrated_event, event, calibrated_event
 
 
 @explained
@@ -779,6 +785,6 @@ def evaluate(
         training_of(map) if isinstance(map, CalibrationMap) else UNKNOWN,
         replace(resampling, level=interval),
     )
-    found = evaluation.run(evaluation.check(rows.batch, rows.groups))
-    named = reduction_with_name(found.reduction, rows.class_names, chosen)
-    return replace(found, class_names=rows.class_names, reduction_name=named, source=Source(evaluation, rows.batch))
+    whole = evaluation.run(evaluation.check(rows.batch, rows.groups))
+    named = reduction_with_name(whole.reduction, rows.class_names, chosen)
+    return replace(whole, class_names=rows.class_names, reduction_name=named, source=Source(evaluation, rows.batch))

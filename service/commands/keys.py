@@ -37,10 +37,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 def _seconds(text: str) -> int:
     """Convert a duration such as 90d, 12h, 30m or 45s to seconds."""
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    if match is None:
         raise typer.BadParameter("must be a number followed by s, m, h or d, such as 90d")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @keys.command()
@@ -76,9 +76,11 @@ def create(
 
     ends, granted = None if expires is None else stamp(after=_seconds(expires)), _grant(scope or ["write"])
     with _store(store_url(redis_url, redis_url_file), data, command_author(note)) as store:
-        made = store.create(name, tenant=tenant, scope=granted, expires_at=ends, rate_limit=rate_limit)
-    typer.echo(f"key {made.record.id} ({made.record.name}) of tenant {made.record.tenant}, scope {granted}:", err=True)
-    typer.echo(made.text)
+        created = store.create(name, tenant=tenant, scope=granted, expires_at=ends, rate_limit=rate_limit)
+    typer.echo(
+        f"key {created.record.id} ({created.record.name}) of tenant {created.record.tenant}, scope {granted}:", err=True
+    )
+    typer.echo(created.text)
 
 
 @keys.command()
@@ -97,8 +99,8 @@ def rotate(
 
     ends = None if expires is None else stamp(after=_seconds(expires))
     with _store(store_url(redis_url, redis_url_file), data, command_author(note)) as store:
-        made = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
-    typer.echo(made.text)
+        rotated = store.rotate(key_id, grace=_seconds(grace), expires_at=ends)
+    typer.echo(rotated.text)
 
 
 @keys.command()

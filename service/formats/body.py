@@ -166,14 +166,14 @@ async def read_no_fields(request: Request, settings: ScoringSettings, model: typ
     if not body or not body.strip():
         return
     try:
-        found = orjson.loads(body) if len(body) <= INLINE_BYTES else None
+        document = orjson.loads(body) if len(body) <= INLINE_BYTES else None
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise InvalidField("this request has no fields in its body: send no body, or {}")
     names = model.model_fields if model is not None else {}
     unknown, in_query = "is not a field of this request", "must be in the query, not in the body"
-    offences = [Offence(pointer_of(name), in_query if name in names else unknown) for name in found]
+    offences = [Offence(pointer_of(name), in_query if name in names else unknown) for name in document]
     if offences:
         raise InvalidField(f"{offences[0].pointer}: {offences[0].detail}", offences[:MAX_OFFENCES])
 

@@ -78,7 +78,7 @@ def _vector_of(cells: Sequence[str]) -> list[float | str | None] | None:
 
 def _reserve(column: dict[str, list[Any]], n: int, width: int | None, limits: BodyLimits) -> None:
     """Reserve the memory of a block of rows: its numbers, ids and names of groups."""
-    ids = sum(4 * len(one) for one in column.get("id", ()) if one is not None)
+    ids = sum(4 * len(row_id) for row_id in column.get("id", ()) if row_id is not None)
     names = sum(STRING_BYTES + sys.getsizeof(name) for name in {*column.get("group", ())} - {None})
     limits.reserve(_COPIES * (n * (ROW_BYTES + NUMBER_BYTES * (width or 1)) + ids) + names)
 

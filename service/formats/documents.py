@@ -79,12 +79,12 @@ def lines_of(body: Body, limits: BodyLimits) -> Iterator[list[bytes]]:
 
 def _lines(body: Body, enough: int) -> int:
     """Count the line ends of a body; may stop once there are more than ``enough``."""
-    characters, found = np.frombuffer(body, dtype=np.uint8), 0
+    characters, line_ends = np.frombuffer(body, dtype=np.uint8), 0
     for start in range(0, len(characters), PIECE):
-        found += int(np.count_nonzero(characters[start : start + PIECE] == ord("\n")))
-        if found > enough:
+        line_ends += int(np.count_nonzero(characters[start : start + PIECE] == ord("\n")))
+        if line_ends > enough:
             break
-    return found
+    return line_ends
 
 
 # --- Rows as JSON: an object with the list ``rows``, or one object per line
@@ -118,10 +118,10 @@ class InPieces(Protocol):
 
 def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/rows") -> Iterator[list[Any]]:
     """Yield an array in pieces; raises ``TooLarge`` if it has more rows than allowed."""
-    found = 0
+    n_rows = 0
     for piece in [rows] if isinstance(rows, list) else rows.pieces():
-        found += len(piece)
-        limits.check_rows(found, where)
+        n_rows += len(piece)
+        limits.check_rows(n_rows, where)
         yield piece
 
 
@@ -143,10 +143,10 @@ def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
     documents = [_document(line, limits) for line in lines]
     bones = skeleton(text, limits)
     # The quotes of an invalid line may hide the keys of the lines after it.
-    if not all(isinstance(one, dict) for one in documents) or not has_keys(bones, sum(map(len, documents))):
-        for line, one in zip(lines, documents, strict=True):
-            if isinstance(one, dict):
-                check_keys(line, skeleton(line, limits), {"": one}, 0)
+    if not all(isinstance(document, dict) for document in documents) or not has_keys(bones, sum(map(len, documents))):
+        for line, document in zip(lines, documents, strict=True):
+            if isinstance(document, dict):
+                check_keys(line, skeleton(line, limits), {"": document}, 0)
     return documents
 
 
@@ -169,25 +169,25 @@ def rows_of(documents: Sequence[Any], what: What, columns: PredictionColumns) ->
     documents = columns.renamed(documents, FIELDS[what])
     why = np.zeros(len(documents), np.uint8)
     if set(map(type, documents)) - {dict}:
-        _mark(why, documents, lambda one: not isinstance(one, dict), Why.UNREADABLE)
-        documents = [one if isinstance(one, dict) else {} for one in documents]
+        _mark(why, documents, lambda document: not isinstance(document, dict), Why.UNREADABLE)
+        documents = [document if isinstance(document, dict) else {} for document in documents]
     fields = FIELDS[what]
     unknown: dict[int, str] = {}
     if set().union(*documents) - set(fields):
-        _mark(why, documents, lambda one: _other_field(one, fields) is not None, Why.UNKNOWN_FIELD)
+        _mark(why, documents, lambda document: _other_field(document, fields) is not None, Why.UNKNOWN_FIELD)
         for row in np.flatnonzero(why == Why.UNKNOWN_FIELD)[:MOST_NAMED].tolist():
             name = _other_field(documents[row], fields) or ""
             if _FIELD_NAME.fullmatch(name):  # anything else may be data
                 unknown[row] = name
-    column = {field: [one.get(field) for one in documents] for field in fields}
+    column = {field: [document.get(field) for document in documents] for field in fields}
     return replace(rows_of_columns(column, why, columns), unknown=unknown)
 
 
 def rows_of_columns(column: Mapping[str, list[Any]], why: Whys, columns: PredictionColumns) -> MonitorRows:
     """Convert the values of each field to rows; those that ``why`` does not refuse yet may be refused. O(n K)."""
     groups, names = _groups(column["group"], why) if "group" in column else (None, ())
-    given = column.get("prediction")
-    predictions, places = (None, None) if given is None else _predictions(given, columns.width, why)
+    values = column.get("prediction")
+    predictions, places = (None, None) if values is None else _predictions(values, columns.width, why)
     return MonitorRows(
         why,
         np.arange(len(why)),
@@ -218,13 +218,13 @@ def _ids(values: list[Any], why: Whys) -> Ids | None:
     if kinds <= {_NONE}:
         return None
     if kinds != {str} or "" in values:
-        _mark(why, values, lambda one: type(one) not in (str, int, _NONE), Why.INVALID_ID)
-        _mark(why, values, lambda one: one == "", Why.EMPTY_ID)
-        values = [one if type(one) is str else str(one) if type(one) is int else "" for one in values]
+        _mark(why, values, lambda value: type(value) not in (str, int, _NONE), Why.INVALID_ID)
+        _mark(why, values, lambda value: value == "", Why.EMPTY_ID)
+        values = [value if type(value) is str else str(value) if type(value) is int else "" for value in values]
     text = "".join(values)
     if text.isascii():
         return Ids(text.encode(), np.cumsum(list(map(len, values)), dtype=np.uint32))
-    return Ids.of([one.encode() for one in values])
+    return Ids.of([value.encode() for value in values])
 
 
 def _predictions(values: list[Any], n_classes: int | None, why: Whys) -> tuple[Floats, Integers | None]:
@@ -250,13 +250,13 @@ def _numbers(values: list[Any], why: Whys, reason: Callable[[Any], Why]) -> Floa
     """Numbers as doubles, NaN for other values, whose rows are refused with ``reason``."""
     if set(map(type, values)) <= _NUMBERS:
         return np.array(values, dtype=np.float64)
-    found = np.full(len(values), np.nan)
+    numbers = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if type(value) in _NUMBERS:
-            found[i] = value
+            numbers[i] = value
         elif not why[i]:
             why[i] = reason(value)
-    return found
+    return numbers
 
 
 def _vectors(values: list[Any], n_classes: int, why: Whys) -> tuple[Floats, Integers | None]:
@@ -265,16 +265,16 @@ def _vectors(values: list[Any], n_classes: int, why: Whys) -> tuple[Floats, Inte
         flat = [number for row in values for number in row]
         if set(map(type, flat)) <= _NUMBERS:
             return np.array(flat, dtype=np.float64).reshape(-1, n_classes), None
-    found: list[list[float]] = []
+    vectors: list[list[float]] = []
     places = np.full(len(values), -1)
     for i, value in enumerate(values):
         reason = _of_vector(value, n_classes)
         if reason is None:
-            places[i] = len(found)
-            found.append(value)
+            places[i] = len(vectors)
+            vectors.append(value)
         elif not why[i]:
             why[i] = reason
-    return np.array(found, dtype=np.float64).reshape(-1, n_classes), places
+    return np.array(vectors, dtype=np.float64).reshape(-1, n_classes), places
 
 
 def _of_vector(value: Any, n_classes: int) -> Why | None:
@@ -290,14 +290,14 @@ def _of_vector(value: Any, n_classes: int) -> Why | None:
 def _times(values: list[Any], why: Whys) -> Floats | None:
     if set(map(type, values)) <= {_NONE}:
         return None
-    found = np.full(len(values), np.nan)
+    times = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         seconds = None if value is None else seconds_of(value)
         if seconds is not None:
-            found[i] = seconds
+            times[i] = seconds
         elif value is not None and not why[i]:
             why[i] = Why.INVALID_TIME
-    return found
+    return times
 
 
 def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None, Sequence[str]]:
@@ -306,8 +306,8 @@ def _groups(values: list[Any], why: Whys) -> tuple[npt.NDArray[np.int64] | None,
     if kinds <= {_NONE}:
         return None, ()
     if not kinds <= {str, _NONE}:
-        _mark(why, values, lambda one: type(one) not in (str, _NONE), Why.INVALID_GROUP)
-        values = [one if type(one) is str else None for one in values]
+        _mark(why, values, lambda value: type(value) not in (str, _NONE), Why.INVALID_GROUP)
+        values = [value if type(value) is str else None for value in values]
     names = [name for name in dict.fromkeys(values) if name is not None]
     place: dict[str | None, int] = {name: i for i, name in enumerate(names)} | {None: -1}
     codes = np.array([place[name] for name in values], dtype=np.int64)

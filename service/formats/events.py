@@ -101,12 +101,12 @@ def read_structured(body: Body, kind: str, limits: BodyLimits) -> Iterator[Cloud
         return
     if not isinstance(document, list | LongArray):
         raise InvalidField.at("", "must be an array of events")
-    found = 0
+    n_events = 0
     for piece in document.pieces(trees=True) if isinstance(document, LongArray) else [document]:
-        limits.check_rows(found + len(piece))
-        for i, one in enumerate(piece, found):
-            yield _of_batch(one, f"/{i}", limits)
-        found += len(piece)
+        limits.check_rows(n_events + len(piece))
+        for i, element in enumerate(piece, n_events):
+            yield _of_batch(element, f"/{i}", limits)
+        n_events += len(piece)
 
 
 def _of_batch(document: Any, where: str, limits: BodyLimits) -> CloudEvent | None:
@@ -192,13 +192,13 @@ def rows_of_events(
     by: By = "id",
 ) -> tuple[list[tuple[What, MonitorRows]], int]:
     """Return the rows of events in order, and the number of events of other types; raises as ``documents_of``."""
-    found: list[tuple[What, list[MonitorRows]]] = []
+    runs: list[tuple[What, list[MonitorRows]]] = []
     waiting: list[Any] = []
     ignored = 0
 
     def flush() -> None:
         if waiting:
-            found[-1][1].append(rows_of(waiting, found[-1][0], columns))
+            runs[-1][1].append(rows_of(waiting, runs[-1][0], columns))
             waiting.clear()
 
     for event in events:
@@ -207,15 +207,15 @@ def rows_of_events(
             ignored += 1
             continue
         what, pieces = documents
-        if not found or found[-1][0] != what:
+        if not runs or runs[-1][0] != what:
             flush()
-            found.append((what, []))
+            runs.append((what, []))
         for piece in pieces:
             waiting.extend(piece)
             if len(waiting) >= _AT_ONCE:
                 flush()
     flush()
-    return [(what, together(parts)) for what, parts in found if parts], ignored
+    return [(what, together(parts)) for what, parts in runs if parts], ignored
 
 
 def documents_of(
@@ -234,7 +234,10 @@ def documents_of(
     if event.type not in RESPONSES:
         return None
     predictions = pieces_of(_predictions(event.data, output), limits, "/data")
-    rows = ([None if one is None else {"prediction": _alone(one)} for one in piece] for piece in predictions)
+    rows = (
+        [None if prediction is None else {"prediction": _alone(prediction)} for prediction in piece]
+        for piece in predictions
+    )
     return "predictions", _named(rows, event, by)
 
 
@@ -296,12 +299,12 @@ def _predictions(data: Any, output: str | None) -> list[Any] | LongArray | _Tens
     if not isinstance(data, dict):
         return [None]
     if "predictions" in data:
-        found: Any = data["predictions"]
+        predictions: Any = data["predictions"]
     elif "outputs" in data:
-        found = _of_outputs(data["outputs"], output)
+        predictions = _of_outputs(data["outputs"], output)
     else:
-        found = _of_seldon(data.get("data"))
-    return found if isinstance(found, list | LongArray | _Tensor) else [None]
+        predictions = _of_seldon(data.get("data"))
+    return predictions if isinstance(predictions, list | LongArray | _Tensor) else [None]
 
 
 def _alone(value: Any) -> Any:
@@ -313,11 +316,11 @@ def _of_outputs(outputs: Any, output: str | None) -> Any:
     """The predictions among V2 outputs."""
     if isinstance(outputs, LongArray):
         outputs = list(outputs.elements())
-    tensors = [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
+    tensors = [tensor for tensor in outputs if isinstance(tensor, dict)] if isinstance(outputs, list) else []
     if output is not None:
-        tensors = [one for one in tensors if one.get("name") == output]
-    floats = [one for one in tensors if str(one.get("datatype")).startswith(("FP", "BF"))]
-    return next((_shaped(one.get("shape"), one.get("data")) for one in floats or tensors), None)
+        tensors = [tensor for tensor in tensors if tensor.get("name") == output]
+    floats = [tensor for tensor in tensors if str(tensor.get("datatype")).startswith(("FP", "BF"))]
+    return next((_shaped(tensor.get("shape"), tensor.get("data")) for tensor in floats or tensors), None)
 
 
 def _of_seldon(data: Any) -> Any:

@@ -150,7 +150,7 @@ def _object(document: Any) -> dict[str, Any]:
 
 def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     """Convert a long array in pieces, like ``_numbers`` does with a short one."""
-    found: list[Array] = []
+    arrays: list[Array] = []
     rows = 0
     for piece, plain_numbers in values.numbers(are_labels=name == "labels"):
         limits.check_rows(rows + len(piece), f"/{name}")
@@ -159,15 +159,15 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
         else:
             array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
         limits.reserve(2 * array.nbytes)  # the pieces, and the array that they become
-        if found and (array.dtype.kind == "b") != (found[0].dtype.kind == "b"):
+        if arrays and (array.dtype.kind == "b") != (arrays[0].dtype.kind == "b"):
             raise NotANumber.at(f"/{name}/{rows}", "must be of the same type as the labels before it")
-        if found and array.ndim > found[0].ndim:
+        if arrays and array.ndim > arrays[0].ndim:
             raise NotANumber.at(f"/{name}/{rows}", "must be a number, not an array")
-        if found and array.shape[1:] != found[0].shape[1:]:
+        if arrays and array.shape[1:] != arrays[0].shape[1:]:
             raise WrongShape.at(f"/{name}/{rows}", "must have the same length as the rows before it")
-        found.append(array)
+        arrays.append(array)
         rows += len(piece)
-    return np.concatenate(found)
+    return np.concatenate(arrays)
 
 
 def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
@@ -230,10 +230,10 @@ def _doubles(values: list[Any], *, nested: bool) -> Array:
     """Numbers as doubles; raises ``TypeError`` for anything else except booleans. Twice as fast as numpy."""
     if not nested:
         return np.frombuffer(array("d", values), dtype=np.float64)
-    found = array("d")
+    numbers = array("d")
     for row in values:
-        found.fromlist(row)
-    return np.frombuffer(found, dtype=np.float64).reshape(len(values), -1)
+        numbers.fromlist(row)
+    return np.frombuffer(numbers, dtype=np.float64).reshape(len(values), -1)
 
 
 def _are_names(name: str, values: Any) -> bool:
@@ -326,33 +326,33 @@ def finite(text: Body) -> Body:
     """
     if not may_be_infinite(bytes(text) if len(text) <= PIECE else text):
         return text
-    found, tail = bytearray(text), b""
+    replaced, tail = bytearray(text), b""
     for at, characters in _blocks(text, 0, len(text)):
         piece, start = tail + characters.tobytes(), at - len(tail)
         end = 0
         for name in _NAMES.finditer(piece):
             end = name.end()
-            found[start + name.start() : start + end] = b"{" + b" " * (end - name.start() - 2) + b"}"
+            replaced[start + name.start() : start + end] = b"{" + b" " * (end - name.start() - 2) + b"}"
         tail = piece[max(end, len(piece) - _LONGEST_NAME) :]  # a name may continue in the next block
-    return found
+    return replaced
 
 
 def check_values(text: Text, limits: BodyLimits) -> None:
     """Raise ``TooLarge`` if there are more commas and colons outside strings than the limit. O(bytes)."""
-    most, found = limits.max_json_values, 0
+    most, separators = limits.max_json_values, 0
     if len(text) <= most:
         return
     characters = np.frombuffer(text, np.uint8)
     for start in range(0, len(text), PIECE):
-        found += _separators(characters[start : start + PIECE])
-        if found > most:
+        separators += _separators(characters[start : start + PIECE])
+        if separators > most:
             break
     else:
         return
-    found = 0  # now the exact count, without strings
+    separators = 0  # now the exact count, without strings
     for _, block in _blocks(text, 0, len(text)):
-        found += _separators(block)
-        if found > most:
+        separators += _separators(block)
+        if separators > most:
             raise TooLarge(
                 f"a JSON body may have at most {most} values (commas and colons, the limit max_json_values); "
                 "the binary formats NPZ, Arrow and Parquet have no such limit"
@@ -381,9 +381,9 @@ def read_document(text: Text, limits: BodyLimits) -> Any:
 def plain(value: Any) -> Any:
     """Replace the long arrays of a tree by lists; raises ``TooLarge`` for more than ``MOST_OPTIONS`` values."""
     if isinstance(value, LongArray):
-        return [plain(one) for one in value.elements()]
-    if isinstance(value, dict) and any(isinstance(one, dict | LongArray) for one in value.values()):
-        return {name: plain(one) for name, one in value.items()}
+        return [plain(element) for element in value.elements()]
+    if isinstance(value, dict) and any(isinstance(element, dict | LongArray) for element in value.values()):
+        return {name: plain(element) for name, element in value.items()}
     return value
 
 
@@ -394,8 +394,8 @@ def check_tree(value: Any) -> None:
             if len(piece) == 1:
                 check_tree(piece[0])
     elif isinstance(value, dict):
-        for one in value.values():
-            check_tree(one)
+        for element in value.values():
+            check_tree(element)
 
 
 @dataclass(frozen=True)
@@ -415,8 +415,8 @@ class LongArray:
         for start, end in _stretches(self.reader.text, self.start, self.end):
             if end - start > 2 * PIECE:  # a single element
                 alone = _Reader(self.reader.text, self.reader.limits)
-                one = alone.tree(start, end, self.depth)
-                yield [one if trees else plain(one)]
+                element = alone.tree(start, end, self.depth)
+                yield [element if trees else plain(element)]
             else:
                 yield self._load(start, end)
 
@@ -452,10 +452,10 @@ class LongArray:
         return self._filled(self.reader.load(b"[", start, end, b"]", self.depth), end)
 
     @staticmethod
-    def _filled(found: list[Any], end: int) -> list[Any]:
-        if not found:
+    def _filled(elements: list[Any], end: int) -> list[Any]:
+        if not elements:
             raise MalformedJson(f"the body is not valid JSON at byte {end}")
-        return found
+        return elements
 
 
 class _Reader:
@@ -512,7 +512,7 @@ class _Reader:
         return len(piece) if piece.isascii() and b"\\u" not in piece else 4 * len(piece)
 
     def _object(self, start: int, end: int, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for begin, stop in _members(self.text, start, end):
             if stop - begin <= PIECE:
                 self.spend(begin, stop)
@@ -523,12 +523,12 @@ class _Reader:
             else:
                 name, at = self._key(begin, stop)
                 value = self.tree(at, stop, depth)
-            if len(found) == MOST_MEMBERS:
+            if len(members) == MOST_MEMBERS:
                 raise TooLarge(f"an object in a large JSON body may have at most {MOST_MEMBERS} members")
-            if name in found:
+            if name in members:
                 raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "occurs twice")
-            found[name] = value
-        return found
+            members[name] = value
+        return members
 
     def _key(self, start: int, end: int) -> tuple[str, int]:
         """The key of a member, and the offset of its value."""
@@ -682,29 +682,29 @@ def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: in
     """
     if b":" not in bones:
         return
-    kept = entries + _entries(list(options.values()))
-    if has_keys(bones, kept):
+    n_keys = entries + _entries(list(options.values()))
+    if has_keys(bones, n_keys):
         return
     pointer = where or (_named_twice(body) if len(body) <= _NAMED_BYTES else "")
     raise InvalidField.at(pointer, "contains a duplicate key")
 
 
-def has_keys(bones: bytes, kept: int) -> bool:
+def has_keys(bones: bytes, n_keys: int) -> bool:
     """Whether all objects of a body together have this many keys."""
-    return bones.count(b":") == kept or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == kept
+    return bones.count(b":") == n_keys or int(np.count_nonzero(_outside_strings(bones) == _COLON)) == n_keys
 
 
 def _entries(values: list[Any]) -> int:
     """The number of entries of all objects in these values."""
-    found = 0
+    n_entries = 0
     while values:
         value = values.pop()
         if isinstance(value, dict):
-            found += len(value)
+            n_entries += len(value)
             value = list(value.values())
         if isinstance(value, list) and not _CONTAINERS.isdisjoint(map(type, value)):
-            values.extend(one for one in value if type(one) in _CONTAINERS)
-    return found
+            values.extend(element for element in value if type(element) in _CONTAINERS)
+    return n_entries
 
 
 def _unescaped(text: bytes) -> bytes:

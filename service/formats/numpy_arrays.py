@@ -109,8 +109,8 @@ def npz_ids(values: Array) -> Ids:
         values = _encoded(np.ascontiguousarray(values))
     table = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
     lengths = np.char.str_len(values)
-    kept = np.arange(table.shape[1]) < lengths[:, None]
-    return Ids(table[kept].tobytes(), np.cumsum(lengths, dtype=np.uint32))
+    is_text = np.arange(table.shape[1]) < lengths[:, None]
+    return Ids(table[is_text].tobytes(), np.cumsum(lengths, dtype=np.uint32))
 
 
 def _encoded(values: Array) -> Array:

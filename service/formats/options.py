@@ -103,9 +103,9 @@ def _numbers_of(model: type[BaseModel]) -> Mapping[str, re.Pattern[str]]:
     """The fields of a model that contain one number and no text, and how a query writes the number."""
     kinds = {name: set(_kinds_of(field.annotation)) for name, field in model.model_fields.items()}
     return {
-        name: _NUMBER if float in found else _WHOLE
-        for name, found in kinds.items()
-        if name not in structured_fields(model) and found & {int, float} and str not in found
+        name: _NUMBER if float in types else _WHOLE
+        for name, types in kinds.items()
+        if name not in structured_fields(model) and types & {int, float} and str not in types
     }
 
 
@@ -138,13 +138,13 @@ def _kinds_of(annotation: Any) -> Iterator[Any]:
     inner = () if annotation == Instant else get_args(annotation)
     if not inner or get_origin(annotation) is Literal:
         yield str if annotation == Instant else annotation
-    for one in inner:
-        yield from _kinds_of(one)
+    for part in inner:
+        yield from _kinds_of(part)
 
 
-def invalid_field(found: Sequence[Mapping[str, Any]]) -> InvalidField:
+def invalid_field(errors: Sequence[Mapping[str, Any]]) -> InvalidField:
     """Convert errors of pydantic to ``InvalidField``, without the values."""
-    offences = [Offence(_pointer(_place(e)), _message(e)) for e in found[:MAX_OFFENCES]]
+    offences = [Offence(_pointer(_place(e)), _message(e)) for e in errors[:MAX_OFFENCES]]
     return InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences)
 
 

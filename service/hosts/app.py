@@ -324,9 +324,9 @@ class HostRouter:
     def _match(self, scope: Scope) -> tuple[HostRoute, dict[str, str]]:
         """The route of a request and the parameters of its path; raises ``NotFound`` and ``MethodNotAllowed``."""
         for route in self.routes:
-            match, found = route.matches(scope)
+            match, child_scope = route.matches(scope)
             if match is Match.FULL:
-                return route, found["path_params"]
+                return route, child_scope["path_params"]
             if match is Match.PARTIAL:
                 methods = ", ".join(sorted(route.methods or ()))
                 raise MethodNotAllowed(f"this path supports the methods {methods}").with_headers({"Allow": methods})

@@ -168,10 +168,10 @@ def _rows_by_field(
 def _in_order(objects: Sequence[Any], names: tuple[str, ...], field: str, first: int) -> list[list[Any]]:
     """The values of objects in the order of the classes."""
     known = set(names)
-    for i, one in enumerate(objects, first):
-        if not isinstance(one, dict) or one.keys() != known:
+    for i, row in enumerate(objects, first):
+        if not isinstance(row, dict) or row.keys() != known:
             raise WrongShape.at(f"/{field}/{i}", f"must have the {len(names)} classes of the map as keys")
-    return [[one[name] for name in names] for one in objects]
+    return [[row[name] for name in names] for row in objects]
 
 
 # --- CSV without a header, or with the names of the classes as its header; NPY

@@ -119,7 +119,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
 
 
 def read_tensor(
-    given: InferenceInput,
+    tensor: InferenceInput,
     raw: memoryview,
     pointer: str,
     elements: LongArray | None = None,
@@ -134,24 +134,24 @@ def read_tensor(
     invalid place; memory for a shape is allocated only once its elements are present. ``reserve`` is called with a
     number of bytes before these are allocated.
     """
-    if len(given.shape) not in (1, 2):
+    if len(tensor.shape) not in (1, 2):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, K]")
-    if math.prod(given.shape) == 0:
+    if math.prod(tensor.shape) == 0:
         raise EmptyBatch.at(f"{pointer}/shape", "has no rows")
-    size = None if given.parameters is None else given.parameters.binary_data_size
-    if size is not None and given.data is not None:
+    size = None if tensor.parameters is None else tensor.parameters.binary_data_size
+    if size is not None and tensor.data is not None:
         raise InvalidField.at(f"{pointer}/data", "must be absent if parameters/binary_data_size is given")
     if (size or 0) != len(raw):
         where = f"{pointer}/parameters/binary_data_size"
         raise InvalidField.at(where, "must be the number of bytes that follow the JSON object")
     if size is not None:
         reserve(len(raw))
-        found = _from_bytes(raw, given, pointer)
-    elif given.data is not None:
-        found = _from_json(given.data if elements is None else elements, given, pointer, reserve)
+        values = _from_bytes(raw, tensor, pointer)
+    elif tensor.data is not None:
+        values = _from_json(tensor.data if elements is None else elements, tensor, pointer, reserve)
     else:
         raise InvalidField.at(f"{pointer}/data", "is missing")
-    return found[:, 0] if given.shape[1:] == [1] else found
+    return values[:, 0] if tensor.shape[1:] == [1] else values
 
 
 def to_bytes(values: Numbers) -> memoryview:
@@ -160,47 +160,47 @@ def to_bytes(values: Numbers) -> memoryview:
     return np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8).data
 
 
-def _from_bytes(raw: memoryview, given: InferenceInput, pointer: str) -> Numbers:
-    dtype = DTYPES[given.datatype]
-    if math.prod(given.shape) * dtype.itemsize != len(raw):
+def _from_bytes(raw: memoryview, tensor: InferenceInput, pointer: str) -> Numbers:
+    dtype = DTYPES[tensor.datatype]
+    if math.prod(tensor.shape) * dtype.itemsize != len(raw):
         raise WrongShape.at(f"{pointer}/shape", "does not match the number of bytes of the tensor")
-    array = np.frombuffer(raw, dtype).reshape(given.shape).astype(dtype.newbyteorder("="), copy=False)
+    array = np.frombuffer(raw, dtype).reshape(tensor.shape).astype(dtype.newbyteorder("="), copy=False)
     # A JSON object can end at any byte, and numpy sums unaligned elements in another order.
     return np.require(array, requirements="A")
 
 
 def _from_json(
-    elements: list[Any] | LongArray, given: InferenceInput, pointer: str, reserve: Callable[[int], object]
+    elements: list[Any] | LongArray, tensor: InferenceInput, pointer: str, reserve: Callable[[int], object]
 ) -> Numbers:
-    where, size = f"{pointer}/data", math.prod(given.shape)
-    found: list[Numbers] = []
+    where, size = f"{pointer}/data", math.prod(tensor.shape)
+    arrays: list[Numbers] = []
     read, width = 0, None  # elements so far, and the elements per row if they are nested
     for piece in elements.pieces() if isinstance(elements, LongArray) else [elements]:
         values = piece
-        if not found and len(given.shape) == 2 and values and isinstance(values[0], list):
-            width = given.shape[1]
+        if not arrays and len(tensor.shape) == 2 and values and isinstance(values[0], list):
+            width = tensor.shape[1]
         if width is not None:
             _check_rows(values, read // width, width, where)
             values = list(chain.from_iterable(values))
         if read + len(values) > size:
             break
         reserve(2 * len(values) * NUMBER_BYTES)  # the pieces, and the array that they become
-        found.append(_of_numbers(values, given, read, width, where))
+        arrays.append(_of_numbers(values, tensor, read, width, where))
         read += len(values)
     else:
         if read == size:
-            return np.concatenate(found).reshape(given.shape)
+            return np.concatenate(arrays).reshape(tensor.shape)
     if width is not None:
         raise WrongShape.at(where, "does not have the number of rows in the shape")
     raise WrongShape.at(f"{pointer}/shape", "does not match the number of elements of the tensor")
 
 
-def _of_numbers(values: list[Any], given: InferenceInput, first: int, width: int | None, where: str) -> Numbers:
-    integer = DTYPES[given.datatype].kind in "iu"
+def _of_numbers(values: list[Any], tensor: InferenceInput, first: int, width: int | None, where: str) -> Numbers:
+    integer = DTYPES[tensor.datatype].kind in "iu"
     allowed: set[type] = {int} if integer else {int, float}
     if not set(map(type, values)) <= allowed:
         raise _not_numbers(values, first, width, where, "an integer" if integer else "a number", allowed)
-    return _typed(values, given.datatype, where)
+    return _typed(values, tensor.datatype, where)
 
 
 def _check_rows(rows: list[Any], first: int, width: int, where: str) -> None:
@@ -217,12 +217,12 @@ def _typed(values: list[Any], datatype: str, where: str) -> Numbers:
         if dtype.kind in "iu":
             return np.array(values, dtype)
         with np.errstate(over="ignore"):
-            found = np.array(values, np.float64).astype(dtype, copy=False)
+            numbers = np.array(values, np.float64).astype(dtype, copy=False)
     except OverflowError as error:
         raise InvalidField.at(where, f"contains a number that does not fit {datatype}") from error
-    if not np.isfinite(found).all():
+    if not np.isfinite(numbers).all():
         raise InvalidField.at(where, f"contains a number that does not fit {datatype}")
-    return found
+    return numbers
 
 
 def _not_numbers(
@@ -259,8 +259,8 @@ def infer(
     model = find_model(here, name, version)
     text, raw = split(body if encoding is None else unpack(body, encoding, limits), lengths)
     request, elements = read_request(text, limits)
-    given = _predictions(request, model)
-    tensor = read_tensor(given, raw, "/inputs/0", elements, limits.reserve)
+    predictions = _predictions(request, model)
+    tensor = read_tensor(predictions, raw, "/inputs/0", elements, limits.reserve)
     limits.check_shape(tensor.shape, "/inputs/0/shape")
     context = _context(request, model, limits)
     here.reserve(work_bytes(tensor.size))
@@ -298,18 +298,18 @@ def _context(request: InferenceRequest, model: Model, limits: BodyLimits) -> Row
     return RowContext(features=features or None, seed=seed)
 
 
-def _values(given: InferenceInput, pointer: str, limits: BodyLimits) -> list[Any]:
+def _values(tensor: InferenceInput, pointer: str, limits: BodyLimits) -> list[Any]:
     """The values of a feature or of groups, [n] or [n, 1]: numbers, or strings or booleans, and null if missing."""
-    values = list(chain.from_iterable(v if isinstance(v, list) else [v] for v in given.data or ()))
-    if given.data is None or (given.parameters is not None and given.parameters.binary_data_size is not None):
+    values = list(chain.from_iterable(v if isinstance(v, list) else [v] for v in tensor.data or ()))
+    if tensor.data is None or (tensor.parameters is not None and tensor.parameters.binary_data_size is not None):
         raise InvalidField.at(f"{pointer}/data", "must have the values in JSON")
-    if len(given.shape) not in (1, 2) or given.shape[1:] not in ([], [1]) or given.shape[0] != len(values):
+    if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ([], [1]) or tensor.shape[0] != len(values):
         raise WrongShape.at(f"{pointer}/shape", "must be [n] or [n, 1], with the number of values")
     limits.check_rows(len(values), pointer)
-    kinds = {"BYTES": (str,), "BOOL": (bool,)}.get(given.datatype, (int, float))
+    kinds = {"BYTES": (str,), "BOOL": (bool,)}.get(tensor.datatype, (int, float))
     for i, value in enumerate(values):
         if value is not None and type(value) not in kinds:
-            raise NotANumber.at(f"{pointer}/data/{i}", f"must be of the datatype {given.datatype}")
+            raise NotANumber.at(f"{pointer}/data/{i}", f"must be of the datatype {tensor.datatype}")
     return values
 
 
@@ -363,7 +363,7 @@ async def respond(request: Request, here: ScoringContext, name: str, version: st
     if encoding is not None:  # its unpacked size can be anything up to the limit
         await Slots.wait_for(request.scope)
     await here.reach_map(reference_of(name, version))
-    found = await run_in_thread(infer, here, name, version, body, lengths, encoding)
-    if found.length is None:
-        return Response(found.body, media_type=JSON)
-    return Response(found.body, headers={LENGTH_HEADER: str(found.length)}, media_type=TENSORS)
+    inferred = await run_in_thread(infer, here, name, version, body, lengths, encoding)
+    if inferred.length is None:
+        return Response(inferred.body, media_type=JSON)
+    return Response(inferred.body, headers={LENGTH_HEADER: str(inferred.length)}, media_type=TENSORS)

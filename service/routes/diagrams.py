@@ -132,32 +132,32 @@ async def post_diagram(request: Request, here: Here) -> Response:
     kind = choose(read_header(request, b"accept"), (*FORMS, JSON))
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, DiagramOptions, DistributionDiagramOptions)
-    made: dict[str, Any] | JobRecord
+    report: dict[str, Any] | JobRecord
     if isinstance(options, DistributionDiagramOptions):
         of_forecasts, key = evaluation_of_forecasts(options)
-        made = await run_in_thread(evaluate_or_queue, here, payload.arrays, of_forecasts)
+        report = await run_in_thread(evaluate_or_queue, here, payload.arrays, of_forecasts)
     elif (pictured := read_pictured(options)) is None:
         diagram = read_diagram(options.diagram)
         evaluated = evaluation_of(options, diagram)
-        key, made = diagram.key, await run_in_thread(evaluate_or_queue, here, payload.arrays, evaluated)
+        key, report = diagram.key, await run_in_thread(evaluate_or_queue, here, payload.arrays, evaluated)
     else:
-        key, made = pictured.name, await run_in_thread(_pictured, here, payload.arrays, options, pictured)
+        key, report = pictured.name, await run_in_thread(_pictured, here, payload.arrays, options, pictured)
 
     async def as_picture(record: JobRecord) -> Response:
         return await report_picture(here, (record.result or {})["report"], key, kind, options)
 
-    if isinstance(made, JobRecord):
-        return await settle(here, made, as_picture)
-    return await report_picture(here, made, key, kind, options)
+    if isinstance(report, JobRecord):
+        return await settle(here, report, as_picture)
+    return await report_picture(here, report, key, kind, options)
 
 
 def _pictured(here: Context, arrays: Arrays, options: DiagramOptions, pictured: Pictured) -> dict[str, Any] | JobRecord:
     """Evaluate a picture that is not in the catalogue; errors in its options point below ``/diagram``."""
     if options.source is not None:
         raise InvalidField.at("/source", "is not supported for by-size and cost-plane, which need rows at random")
-    given = options.model_dump(include={*RowsOrBatch.model_fields, "batches", "map", "reduction", "seed"})
+    fields = options.model_dump(include={*RowsOrBatch.model_fields, "batches", "map", "reduction", "seed"})
     try:
-        return evaluate_or_queue(here, arrays, OneEvaluated(**given, picture=pictured))
+        return evaluate_or_queue(here, arrays, OneEvaluated(**fields, picture=pictured))
     except (RequestError, InvalidField, TooLarge):
         raise
     except CalibrationError as error:

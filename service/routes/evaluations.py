@@ -156,8 +156,8 @@ async def evaluate(request: Request, here: Here) -> Response:
     options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
     if kind == HTML:
         return await report_response(here, payload.arrays, options)
-    made = await run_in_thread(evaluate_or_queue, here, payload.arrays, options)
-    response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    evaluated = await run_in_thread(evaluate_or_queue, here, payload.arrays, options)
+    response = await settle(here, evaluated) if isinstance(evaluated, JobRecord) else answer(evaluated)
     response.headers["Vary"] = "Accept"
     return response
 
@@ -223,7 +223,7 @@ async def compare(request: Request, here: Here) -> Response:
     options = read_options(payload, CompareOptions)
     if kind == HTML:
         return await report_response(here, payload.arrays, options)
-    made = await run_in_thread(compare_or_queue, here, payload.arrays, options)
-    response = await settle(here, made) if isinstance(made, JobRecord) else answer(made)
+    compared = await run_in_thread(compare_or_queue, here, payload.arrays, options)
+    response = await settle(here, compared) if isinstance(compared, JobRecord) else answer(compared)
     response.headers["Vary"] = "Accept"
     return response

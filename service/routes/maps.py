@@ -109,8 +109,8 @@ async def post_map(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options_of_kind(payload, FitOptions, FitDistributionOptions)
-    made = await run_in_thread(fits.fit_or_queue, here, payload.arrays, options)
-    return created(made) if isinstance(made, MapRecord) else await settle(here, made)
+    fitted = await run_in_thread(fits.fit_or_queue, here, payload.arrays, options)
+    return created(fitted) if isinstance(fitted, MapRecord) else await settle(here, fitted)
 
 
 # --- The registry: stored maps
@@ -138,8 +138,8 @@ async def get_maps(request: Request, here: Here) -> Response:
     page = await run_in_thread(here.store.listing.page, query)
     headers = {}
     if page.next is not None:
-        kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
-        headers["Link"] = f'<{request.url.path}?{urlencode([*kept, ("cursor", page.next)])}>; rel="next"'
+        parameters = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+        headers["Link"] = f'<{request.url.path}?{urlencode([*parameters, ("cursor", page.next)])}>; rel="next"'
     return answer(page.model_dump(), headers=headers)
 
 
@@ -262,8 +262,8 @@ async def get_aliases(name: str, here: Here) -> Response:
     >>> [alias.alias for alias in client.aliases("spam")]
     ['champion']
     """
-    found = await run_in_thread(here.store.aliases.all, name)
-    return whole_list([record.model_dump() for record in found])
+    records = await run_in_thread(here.store.aliases.all, name)
+    return whole_list([record.model_dump() for record in records])
 
 
 @calls.add(

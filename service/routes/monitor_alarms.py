@@ -59,8 +59,8 @@ async def get_alarms(name: str, request: Request, here: Here) -> Response:
     >>> list(client.alarm_events("inbox"))
     []
     """
-    found = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
-    return answer(found.model_dump())
+    alarms = await run_in_thread(find_alarms, here.store, name, read_query(request, JournalQuery))
+    return answer(alarms.model_dump())
 
 
 @calls.add(

@@ -89,9 +89,9 @@ async def post_monitor(request: Request, here: Here) -> Response:
     body = await read_fields(request, here.settings, MonitorBody)
     if body.recalibration.promotes:
         here.require_scope("maps:promote")
-    made, fresh = await run_in_thread(definitions.define_monitor, here, here.targets, body)
-    headers = {"Location": f"/monitors/{made.name}", "ETag": entity_tag(to_bytes(answer_of(made)))}
-    return Response(to_bytes(answer_of(made, fresh)), 201, headers, "application/json")
+    record, fresh = await run_in_thread(definitions.define_monitor, here, here.targets, body)
+    headers = {"Location": f"/monitors/{record.name}", "ETag": entity_tag(to_bytes(answer_of(record)))}
+    return Response(to_bytes(answer_of(record, fresh)), 201, headers, "application/json")
 
 
 @calls.add(Call("GET", "/monitors", query=MonitorsQuery, answer=MonitorsAnswer, client="monitors"))

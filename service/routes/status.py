@@ -36,13 +36,13 @@ async def limits(here: Here) -> Response:
     >>> client.limits().limits["max_rows"].value > 0
     True
     """
-    found = {
+    limits_by_name = {
         s.name: {"value": getattr(here.settings, s.name), "meaning": s.meaning}
         for s in settings_of(Settings)
         if s.limit
     }
-    found["quota_maps"]["value"] = here.process.quotas.most_maps
-    return answer({"limits": found, "used": await run_in_thread(_used, here.store.charges)})
+    limits_by_name["quota_maps"]["value"] = here.process.quotas.most_maps
+    return answer({"limits": limits_by_name, "used": await run_in_thread(_used, here.store.charges)})
 
 
 def _used(charges: Charges) -> dict[str, int]:

@@ -227,19 +227,19 @@ class _Positions(Pieces):
 
 
 def _parquet(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, made = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
-    return _batches(made, partial(arrow.parquet.ParquetWriter, schema=made.schema))
+    arrow, output = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
+    return _batches(output, partial(arrow.parquet.ParquetWriter, schema=output.schema))
 
 
 def _arrow(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, made = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
-    return _batches(made, partial(arrow.ipc.new_file, schema=made.schema))
+    arrow, output = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
+    return _batches(output, partial(arrow.ipc.new_file, schema=output.schema))
 
 
-def _batches(made: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
+def _batches(output: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
     arrow, pieces = needed_pyarrow("ipc", "an Arrow file"), _Positions()
     with opened(arrow.PythonFile(pieces, "w")) as writer:
-        for batch in made.to_batches(_ROWS):
+        for batch in output.to_batches(_ROWS):
             writer.write_batch(batch)
             yield pieces.drain()
     yield pieces.drain()

@@ -36,7 +36,7 @@ def environment() -> Environment:
 
     from service.web.text import FILTERS
 
-    found = Environment(
+    created = Environment(
         loader=PackageLoader("service.web"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -44,8 +44,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= FILTERS
-    return found
+    created.filters |= FILTERS
+    return created
 
 
 #: The beginning of each path in a page. Values never match, because their quotes are escaped.

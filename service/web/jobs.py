@@ -103,12 +103,12 @@ def view_of(visit: Visit, job_id: str) -> JobView:
     """The current state of a job; raises ``UnknownJob``."""
     store = visit.here.store
     job = store.jobs.get(job_id)
-    made = (job.result or {}).get("map")
-    if made is None:
+    map_id = (job.result or {}).get("map")
+    if map_id is None:
         grades = "yes" if visit.request.query_params.get("grades") == "yes" else None
         return JobView(job, before=store.jobs.before(job), grades=grades)
     try:
-        return JobView(job, store.maps.get(made))
+        return JobView(job, store.maps.get(map_id))
     except UnknownMap:  # deleted since
         return JobView(job)
 

@@ -107,14 +107,14 @@ async def maps(request: Request, visit: Visiting) -> Response:
     query = request.query_params
     page = await run_in_thread(visit.here.store.listing.page, read_filters(query))
     filters = {name: query.get(name, "") for name in FILTERS}
-    kept = [(name, value) for name, value in filters.items() if value]
+    active = [(name, value) for name, value in filters.items() if value]
     return visit.page(
         "maps.html",
         page=page,
         filters=filters,
         methods=list(dict.fromkeys([*METHODS, *SET_METHODS, *DISTRIBUTION_METHODS])),
-        first=None if "cursor" not in query else f"/ui/maps?{urlencode(kept)}",
-        following=None if page.next is None else f"/ui/maps?{urlencode([*kept, ('cursor', page.next)])}",
+        first=None if "cursor" not in query else f"/ui/maps?{urlencode(active)}",
+        following=None if page.next is None else f"/ui/maps?{urlencode([*active, ('cursor', page.next)])}",
     )
 
 

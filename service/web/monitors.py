@@ -155,8 +155,8 @@ async def monitors(request: Request, visit: Visiting) -> Response:
 
 def _listed(visit: Visit, query: PageRequest) -> tuple[list[tuple[MonitorRecord, list[RuleState], Counts]], str | None]:
     page = visit.here.store.monitors.page(query)
-    store, kept = visit.here.store, visit.here.process.monitors
-    readers = [MonitorReader(store.redis, store.keys, record, kept) for record in page.items]
+    store, cache = visit.here.store, visit.here.process.monitors
+    readers = [MonitorReader(store.redis, store.keys, record, cache) for record in page.items]
     return [(reader.record, reader.rules(), reader.counts()) for reader in readers], page.next
 
 
@@ -270,7 +270,7 @@ async def _update(
         drawn = await visit.here.draw(lambda: {key: work() for key, work in works.items()})
     finally:
         visit.here.pause()
-    pictures = {key: (_data_url(one), one.alt) for key, one in drawn.items()}
+    pictures = {key: (_data_url(drawing), drawing.alt) for key, drawing in drawn.items()}
     values = _values(reader, shown)
     actions = await run_in_thread(read_actions, visit, reader.record)
     parts = {

@@ -88,8 +88,8 @@ class ReportView:
                 key=lambda m: m.name != self._recommended,
             )
         is_vector = self.batch.n_classes is not None and self.reduction is None
-        found = [m for m in METHODS.values() if m.improves and (is_vector or m.event is not None)]
-        return sorted(found, key=lambda m: m.name != self._recommended)
+        usable = [m for m in METHODS.values() if m.improves and (is_vector or m.event is not None)]
+        return sorted(usable, key=lambda m: m.name != self._recommended)
 
     @property
     def _recommended(self) -> str | None:
@@ -98,8 +98,8 @@ class ReportView:
     @property
     def reduction(self) -> str | None:
         """The event that the compared maps calibrate; None for whole vectors, and without a comparison."""
-        found: str | None = (self.made.report.get("recommendation") or {}).get("reduction")
-        return None if found in ("canonical", "classwise") else found
+        recommended: str | None = (self.made.report.get("recommendation") or {}).get("reduction")
+        return None if recommended in ("canonical", "classwise") else recommended
 
     @property
     def advised(self) -> str | None:
@@ -133,24 +133,24 @@ def report_or_job(
     map_ids = [here.store.maps.get(ref).id for ref in refs or ([] if map_ref is None else [map_ref])]
     applied = ["comparison", *map_ids] if refs else map_ids
     upload = here.store.uploads.get(batch_id)
-    made = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
-    if made is None:
+    report = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
+    if report is None:
         compared = {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
         fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref, **compared}
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         try:
-            made = report_at_once(here, {}, options)
+            report = report_at_once(here, {}, options)
         except CalibrationError as error:
             raise _naming(refs, error) from error
-        if isinstance(made, JobRecord):
-            here.store.uploads.remember_report(batch_id, made.id, applied, ttl=here.settings.batch_ttl)
-    if isinstance(made, JobRecord):
-        return made
+        if isinstance(report, JobRecord):
+            here.store.uploads.remember_report(batch_id, report.id, applied, ttl=here.settings.batch_ttl)
+    if isinstance(report, JobRecord):
+        return report
     page = here.store.listing.page(MapQuery(limit=_OFFERED))
     offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
     query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs)]
-    return ReportView(batch, _named(made, upload), offered, query_of(query))
+    return ReportView(batch, _named(report, upload), offered, query_of(query))
 
 
 def _models_or_job(here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None) -> ReportView | JobRecord:
@@ -167,16 +167,16 @@ def _models_or_job(here: Context, batch: BatchRecord, ids: Sequence[str], job_id
     usable = len(names) == len(ids) and all(len(name or "") <= MAX_NAME for name in names)
     models = {(columns[batch_id] or "") if usable else batch_id: batch_id for batch_id in ids}
     known = here.store.uploads.report_job(batch.id, ["models", *ids])
-    made = _made_already(here, batch.id, known, job_id, ids)
-    if made is None:
+    report = _made_already(here, batch.id, known, job_id, ids)
+    if report is None:
         options = read_options(Payload({}, {"batches": models}, from_query=False), CompareOptions)
-        made = report_at_once(here, {}, options)
-        if isinstance(made, JobRecord):
-            here.store.uploads.remember_report(batch.id, made.id, ["models", *ids], ttl=here.settings.batch_ttl)
-    if isinstance(made, JobRecord):
-        return made
+        report = report_at_once(here, {}, options)
+        if isinstance(report, JobRecord):
+            here.store.uploads.remember_report(batch.id, report.id, ["models", *ids], ttl=here.settings.batch_ttl)
+    if isinstance(report, JobRecord):
+        return report
     query = query_of([("job", job_id), *(("models", other) for other in ids[1:])])
-    return ReportView(batch, _named(made, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
+    return ReportView(batch, _named(report, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
 
 
 def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:
@@ -226,16 +226,16 @@ def batches_of_page(job: JobRecord) -> list[str]:
     return [] if job.spec.get("batch") is None else [job.spec["batch"]]
 
 
-def _named(made: FullReport, upload: UploadRecord) -> FullReport:
+def _named(report: FullReport, upload: UploadRecord) -> FullReport:
     """Add the name of the uploaded file, and what was inferred from it, to a report."""
     if upload.file is None:
-        return made
+        return report
     classes = None if upload.classes is None else tuple(upload.classes)
-    origin = f"from the file {upload.file} (upload it again), or {made.subject.origin}"
+    origin = f"from the file {upload.file} (upload it again), or {report.subject.origin}"
     named = replace(
-        made.subject, name=upload.title or upload.file, inferred=tuple(upload.said), classes=classes, origin=origin
+        report.subject, name=upload.title or upload.file, inferred=tuple(upload.said), classes=classes, origin=origin
     )
-    return made._replace(subject=named)
+    return report._replace(subject=named)
 
 
 # --- The pages
@@ -284,8 +284,8 @@ def _with_grades(here: Context, view: ReportView) -> ReportView:
     if view.made.report.get("after") is not None:
         raise InvalidOption.at("/grades", "are tested with the PDs of the batch; leave out map")
     options = read_options(Payload({}, {"batch": view.batch.id}, from_query=False), GradesOptions)
-    made = view.made._replace(report={**view.made.report, "grades": grade_tests(here, {}, options)})
-    return replace(view, made=made, query=f"{view.query}{'&' if view.query else '?'}grades=yes")
+    graded = view.made._replace(report={**view.made.report, "grades": grade_tests(here, {}, options)})
+    return replace(view, made=graded, query=f"{view.query}{'&' if view.query else '?'}grades=yes")
 
 
 Requested = Annotated[ReportView | JobRecord, Depends(_requested)]
@@ -334,10 +334,10 @@ async def post_fit(batch_id: str, visit: Visiting, form: Form) -> Response:
     }
     if reduction := text_of(form, "reduction"):
         fields["reduction"] = reduction
-    made = await run_in_thread(_fit, visit.here, batch_id, fields)
-    if isinstance(made, MapRecord):
-        return redirect_to(visit, f"/ui/maps/{made.id}")
-    return redirect_to(visit, f"/ui/jobs/{made.id}")
+    fitted = await run_in_thread(_fit, visit.here, batch_id, fields)
+    if isinstance(fitted, MapRecord):
+        return redirect_to(visit, f"/ui/maps/{fitted.id}")
+    return redirect_to(visit, f"/ui/jobs/{fitted.id}")
 
 
 def _fit(here: Context, batch_id: str, fields: dict[str, str | bool | None]) -> MapRecord | JobRecord:

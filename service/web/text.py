@@ -57,9 +57,9 @@ def moment(stamp: str | None) -> str:
 
 def size(n_bytes: int) -> str:
     """A number of bytes, rounded down."""
-    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n_bytes >= one:
-            return f"{n_bytes // one:,} {unit}"
+    for unit, bytes_per_unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes >= bytes_per_unit:
+            return f"{n_bytes // bytes_per_unit:,} {unit}"
     return f"{n_bytes} bytes"
 
 

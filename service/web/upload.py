@@ -194,7 +194,7 @@ class Choices:
         named = (*of_rows, "class_names", "pos_label", "seed")
         of_numbers = ("level", "times", "by", "known", "outcome_scale", *_OF_ORDER)
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
-        given = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
+        mapping = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
         return cls(
             _chosen(form, "prediction_kind", ("classification", "regression")),
             **texts,
@@ -206,7 +206,7 @@ class Choices:
             weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
             reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
             decimal=_chosen(form, "decimal", (".", ",")),
-            mapping=tuple((str(text), str(number).strip()) for text, number in given),
+            mapping=tuple((str(text), str(number).strip()) for text, number in mapping),
         )
 
     def options(self, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:
@@ -251,9 +251,9 @@ class Choices:
         low, _, high = self.support.partition(",")
         support = f"[{low.strip() or 'null'}, {high.strip() or 'null'}]" if self.support else ""
         fields |= {"scale": self.outcome_scale, "support": support}
-        given = {name: text for name, text in fields.items() if text}
+        filled = {name: text for name, text in fields.items() if text}
         try:
-            return read_options(Payload({}, given, from_query=True), InOrder)
+            return read_options(Payload({}, filled, from_query=True), InOrder)
         except CalibrationError as error:
             raise error.under("/in_order") from error
 
@@ -283,8 +283,8 @@ class UploadForm:
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:
         """The column names that are recognized."""
-        found = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Groups", GROUPS))
-        return [(what, sorted(names)) for what, names in found]
+        fields = (("Predictions", PREDICTIONS), ("Labels", LABELS), ("Groups", GROUPS))
+        return [(what, sorted(names)) for what, names in fields]
 
     def known_of(self, field: FormField) -> tuple[str, ...]:
         """Columns to suggest for a field without an error, if the columns of the file are known."""
@@ -300,10 +300,10 @@ class UploadForm:
     def mapping(self) -> list[tuple[str, str]]:
         """The classes of the label texts to confirm: as entered, else as suggested."""
         offer = None if self.message is None else self.message.offer
-        given = dict(self.choices.mapping)
+        entered = dict(self.choices.mapping)
         if isinstance(offer, Mapping):
             known = {text: "" if number is None else str(number) for text, number in offer.items()}
-            return [(text, given.get(text) or number) for text, number in known.items()]
+            return [(text, entered.get(text) or number) for text, number in known.items()]
         return list(self.choices.mapping)
 
 
@@ -410,8 +410,8 @@ def _store_sheet(
         if reduction is not None:
             resolve(reduction, None if sheet.predictions.ndim == 1 else sheet.predictions.shape[1])
         named = classes is not None and all(0 < len(name) <= MAX_CLASS_NAME for name in classes)
-        kept = classes if named else None
-        options = BatchOptions(scale=sheet.scale, weights_kind=sheet.weights_kind, class_names=kept)
+        class_names = classes if named else None
+        options = BatchOptions(scale=sheet.scale, weights_kind=sheet.weights_kind, class_names=class_names)
         batch = store_batch(here, arrays, options)
     upload = upload.model_copy(update={"classes": classes, "reduction": reduction})
     here.store.uploads.put(batch.id, upload, ttl=here.settings.batch_ttl)
@@ -443,17 +443,17 @@ def _check_number(models: int) -> None:
 
 def arrays_of(sheet: Sheet | ForecastSheet) -> Arrays:
     """Convert a sheet to the arrays of a request body."""
-    found: dict[str, np.ndarray | None] = {"weights": sheet.weights}
+    optional: dict[str, np.ndarray | None] = {"weights": sheet.weights}
     texts = {"groups": sheet.groups, "clusters": sheet.clusters}
     if isinstance(sheet, ForecastSheet):
         own = {name: sheet.forecasts[name] for name in sheet.forecasts if name != "level"}
-        found |= {**own, "observed": sheet.observed}
+        optional |= {**own, "observed": sheet.observed}
         texts |= {"by": sheet.by, "times": sheet.times}
     else:
-        found |= {"predictions": sheet.predictions, "labels": sheet.labels}
-        found |= {f"{CLASSIFICATION.features}{token(name)}": own for name, own in (sheet.features or {}).items()}
-    found |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}
-    return {name: array for name, array in found.items() if array is not None}
+        optional |= {"predictions": sheet.predictions, "labels": sheet.labels}
+        optional |= {f"{CLASSIFICATION.features}{token(name)}": own for name, own in (sheet.features or {}).items()}
+    optional |= {name: None if cells is None else np.array(cells, dtype=np.object_) for name, cells in texts.items()}
+    return {name: array for name, array in optional.items() if array is not None}
 
 
 # --- The pages

@@ -68,10 +68,10 @@ def look_at_drift(
     counts = remembered.of(buckets, record.id, buckets.numbers(first, 2**32), _counts)
     last = max(counts, default=first - 1)
     stream = np.zeros((last + 1 - first, 2, len(drift_ranges())))
-    for number, one in counts.items():
-        stream[number - first] = one
-    found = drift_of_counts(drift_counts(reference), stream, first - start)
-    return CheckedDrift(found, int(stream[:, 1, 0].sum()), buckets.began(start + found.start))
+    for number, counts_of_bucket in counts.items():
+        stream[number - first] = counts_of_bucket
+    drift = drift_of_counts(drift_counts(reference), stream, first - start)
+    return CheckedDrift(drift, int(stream[:, 1, 0].sum()), buckets.began(start + drift.start))
 
 
 # --- The rule
@@ -129,35 +129,35 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
             return after if state.status == "alarm" else moved(after, "unknown", moment)
         if not seen.rows:
             return state.model_copy(update={"looked_at": at(moment), "reason": None})
-        found, since = seen.found, at(seen.since)
+        drift, since = seen.found, at(seen.since)
         reading = DriftEvidence(
-            log_e=found.log_e,
-            largest=found.log_e,
+            log_e=drift.log_e,
+            largest=drift.log_e,
             bound=math.log(1.0 / rule.alpha),
-            level=found.level,
+            level=drift.level,
             since=since,
-            low=found.low,
-            high=found.high,
-            reference_share=found.before,
-            share=found.since,
-            message=_message(found, since),
+            low=drift.low,
+            high=drift.high,
+            reference_share=drift.before,
+            share=drift.since,
+            message=_message(drift, since),
         )
         return self.tested(state, reading, seen.rows, moment)
 
     def describe(self, state: RuleState) -> Description:
         """The predictions that changed most clearly."""
-        found = state.drift
-        if found is None:
+        drift = state.drift
+        if drift is None:
             return NOTHING
-        facts = [*self.facts(found), Fact("Strongest since", (found.since,), "times")]
-        return Description(found.message, facts, {"value": found.largest, "bound": found.bound, "drift": found})
+        facts = [*self.facts(drift), Fact("Strongest since", (drift.since,), "times")]
+        return Description(drift.message, facts, {"value": drift.largest, "bound": drift.bound, "drift": drift})
 
 
-def _message(found: PredictionDrift, since: str) -> str:
+def _message(drift: PredictionDrift, since: str) -> str:
     day = datetime.fromisoformat(since)
-    now, before = (f"{100.0 * share:.3g} %" for share in (found.since, found.before))
+    now, before = (f"{100.0 * share:.3g} %" for share in (drift.since, drift.before))
     return (
-        f"since {day.day} {day:%B} {now} of the predictions are from {found.low:.2g} to {found.high:.2g}, "
+        f"since {day.day} {day:%B} {now} of the predictions are from {drift.low:.2g} to {drift.high:.2g}, "
         f"{before} in the reference"
     )
 

@@ -50,23 +50,25 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
 
     def observe(self, rule: EvidenceRule, state: RuleState, check: Check) -> EvidenceSeen:
         """The evidence of the rows since the start, and when calibration changed if the alarm is about to be raised."""
-        found = look_at_evidence(check.buckets, check.record, _REMEMBERED, check.now, rule.after)
-        is_raised = state.status != "alarm" and found.rows > 0 and found.evidence.log_e >= math.log(1.0 / rule.alpha)
+        strongest = look_at_evidence(check.buckets, check.record, _REMEMBERED, check.now, rule.after)
+        is_raised = (
+            state.status != "alarm" and strongest.rows > 0 and strongest.evidence.log_e >= math.log(1.0 / rule.alpha)
+        )
         if not is_raised:
-            return EvidenceSeen(found)
-        return EvidenceSeen(found, estimate_change(check.buckets, check.record, check.now, rule.after))
+            return EvidenceSeen(strongest)
+        return EvidenceSeen(strongest, estimate_change(check.buckets, check.record, check.now, rule.after))
 
     def conclude(self, rule: EvidenceRule, state: RuleState, seen: EvidenceSeen, moment: float) -> RuleState:
         """The reported evidence is that of the check with the largest e-value; the change is that of the alarm."""
         if not seen.evidence.rows:
             return state.model_copy(update={"looked_at": at(moment)})
-        found, shift = seen.evidence.evidence, seen.evidence.evidence.shift
+        strongest, shift = seen.evidence.evidence, seen.evidence.evidence.shift
         known = state.evidence.change if state.status == "alarm" and state.evidence is not None else seen.change
         reading = EvidenceReading(
-            log_e=found.log_e,
-            largest=found.log_e,
+            log_e=strongest.log_e,
+            largest=strongest.log_e,
             bound=math.log(1.0 / rule.alpha),
-            level=found.level,
+            level=strongest.level,
             since=at(seen.evidence.since),
             shape=shift.shape,
             delta=shift.delta,
@@ -80,17 +82,17 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
 
     def describe(self, state: RuleState) -> Description:
         """The error with the strongest evidence, or when calibration changed."""
-        found = state.evidence
-        if found is None:
+        evidence = state.evidence
+        if evidence is None:
             return NOTHING
-        facts, change = self.facts(found), found.change
+        facts, change = self.facts(evidence), evidence.change
         if change is not None:
             facts.append(Fact("Changed", (change.time, *change.interval), "times"))
             facts.append(Fact("Rows since then", change.rows, "count"))
-        elif found.since is not None:
-            facts.append(Fact("Strongest since", (found.since,), "times"))
-        message = found.description if change is None else change.message
-        return Description(message, facts, {"value": found.largest, "bound": found.bound, "change": change})
+        elif evidence.since is not None:
+            facts.append(Fact("Strongest since", (evidence.since,), "times"))
+        message = evidence.description if change is None else change.message
+        return Description(message, facts, {"value": evidence.largest, "bound": evidence.bound, "change": change})
 
 
 EVIDENCE = EvidenceRuleType()

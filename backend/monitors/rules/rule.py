@@ -136,8 +136,8 @@ class EProcessRuleType(RuleType[SomeRule, Seen]):
 
 def restarted(state: RuleState, started_at: float) -> RuleState:
     """The state of the same rule that starts again."""
-    kept = state.model_dump(include={"rule", "kind", "alarms", "definition"})
-    return RuleState(**kept, started_at=started_at)
+    identity = state.model_dump(include={"rule", "kind", "alarms", "definition"})
+    return RuleState(**identity, started_at=started_at)
 
 
 def moved(state: RuleState, status: RuleStatus, moment: float) -> RuleState:

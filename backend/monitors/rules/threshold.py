@@ -54,11 +54,11 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
 
     def observe(self, rule: ThresholdRule, state: RuleState, check: Check) -> ComparedValue:
         """The value is None without the window, the measure or the group, or with too few rows."""
-        found = check.windows.get(rule.window)
-        tally = None if found is None else found.tally
-        if found is not None and rule.group is not None:
+        gathered = check.windows.get(rule.window)
+        tally = None if gathered is None else gathered.tally
+        if gathered is not None and rule.group is not None:
             index = check.groups.get(rule.group)
-            tally = None if index is None or found.groups is None else found.groups.of_group(index)
+            tally = None if index is None or gathered.groups is None else gathered.groups.of_group(index)
         n = 0 if tally is None else len(tally)
         if tally is None or not n or n < rule.least_rows:
             return ComparedValue(n, None)
@@ -101,17 +101,17 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
 
     def describe(self, state: RuleState) -> Description:
         """The measure and its bound; there is no message."""
-        found = state.threshold
-        if found is None:
+        threshold = state.threshold
+        if threshold is None:
             return NOTHING
         facts = [
-            Fact(found.measure, found.value, "decimals"),
-            Fact("Alarm above", found.above, "decimals"),
-            Fact("Window", found.window, "text"),
+            Fact(threshold.measure, threshold.value, "decimals"),
+            Fact("Alarm above", threshold.above, "decimals"),
+            Fact("Window", threshold.window, "text"),
         ]
-        if found.group is not None:
-            facts.append(Fact("Group", found.group, "text"))
-        alarm = found.model_dump(include={"measure", "window", "group", "value"}) | {"bound": found.above}
+        if threshold.group is not None:
+            facts.append(Fact("Group", threshold.group, "text"))
+        alarm = threshold.model_dump(include={"measure", "window", "group", "value"}) | {"bound": threshold.above}
         return Description(None, facts, alarm)
 
 

@@ -87,8 +87,8 @@ def _read(redis: Redis, keys: list[bytes]) -> Iterator[BackedUp]:
         for key in keys:
             pipe.get(key)
             pipe.pttl(key)
-        found = pipe.execute()
-    for key, json, life in zip(keys, found[::2], found[1::2], strict=True):
+        answers = pipe.execute()
+    for key, json, life in zip(keys, answers[::2], answers[1::2], strict=True):
         if json is not None:
             yield BackedUp(*read_key(key), json, life_of(life))
 
@@ -158,8 +158,8 @@ class _Monitor:
         self._uid = uid
 
     def lines(self, name: str, record: bytes) -> Iterator[Text]:
-        found = cast(list[bytes], self._redis.zrange(self._keys.buckets(), 0, -1))
-        for span, buckets in groupby(map(int, found), lambda bucket: bucket // SPAN):
+        members = cast(list[bytes], self._redis.zrange(self._keys.buckets(), 0, -1))
+        for span, buckets in groupby(map(int, members), lambda bucket: bucket // SPAN):
             yield from self._span(span, list(buckets))
         for row in cast(list[bytes], self._redis.hkeys(self._keys.row_buckets())):
             yield from self._row_bucket(int(row))
@@ -188,7 +188,10 @@ class _Monitor:
 
     def _parts(self, keys: Sequence[tuple[str, Kind]], lists: Sequence[tuple[str, int]]) -> Iterator[Text]:
         """Yield these keys, and lists of tallies with their generations, read atomically."""
-        every: list[tuple[str, Kind]] = [*keys, *((self._keys.tallies(*one), "list") for one in lists)]
+        every: list[tuple[str, Kind]] = [
+            *keys,
+            *((self._keys.tallies(*series_and_number), "list") for series_and_number in lists),
+        ]
         with self._redis.pipeline() as pipe:
             for key, kind in every:
                 _READ[kind](pipe, key)
@@ -211,8 +214,8 @@ class _Monitor:
                 names = read_pieces([piece]).strings()
                 entries: list[bytes | None] = []
                 for some in chunks(names, _IDS_AT_ONCE):
-                    found = self._redis.hmget(self._keys.ids(), cast(list[str], some))
-                    entries += cast(list[bytes | None], found)
+                    read = self._redis.hmget(self._keys.ids(), cast(list[str], some))
+                    entries += cast(list[bytes | None], read)
                 known = [(name, entry) for name, entry in zip(names, entries, strict=True) if entry is not None]
                 if known:
                     columns = [_base64(Ids.of(column).to_bytes()) for column in zip(*known, strict=True)]
@@ -249,17 +252,17 @@ _READ = {
 }
 
 
-def _items(kind: Kind, found: Any) -> list[bytes]:
+def _items(kind: Kind, value: Any) -> list[bytes]:
     """The value of a key as a list: fields and values, members and scores, items, or one string."""
     match kind:
         case "hash":
-            return [word for pair in found.items() for word in pair]
+            return [word for pair in value.items() for word in pair]
         case "zset":
-            return [word for member, score in found for word in (member, repr(score).encode())]
+            return [word for member, score in value for word in (member, repr(score).encode())]
         case "list":
-            return list(found)
+            return list(value)
         case "string":
-            return [found]
+            return [value]
 
 
 def _base64(data: bytes) -> str:
@@ -313,11 +316,11 @@ class Contents:
             yield Text("job", line.rstrip(b"\n"))
 
     def _jobs(self) -> Iterator[Text]:
-        for found in self._kept("job"):
-            if is_part(found.name):  # created again with its job
+        for entry in self._kept("job"):
+            if is_part(entry.name):  # created again with its job
                 continue
-            if self.batches or orjson.loads(found.json)["status"] in FINAL:
-                yield _line("job", tenant=found.tenant, record=found.json, life=found.life)
+            if self.batches or orjson.loads(entry.json)["status"] in FINAL:
+                yield _line("job", tenant=entry.tenant, record=entry.json, life=entry.life)
 
     def _keys(self) -> Iterator[Text]:
         for record in cast(dict[bytes, bytes], self.redis.hgetall(Shared.api_keys())).values():
@@ -341,20 +344,20 @@ class Contents:
                 yield _line("audit", tenant=read_key(key)[0], id=entry_id.decode(), record=record)
 
     def _answers(self) -> Iterator[Text]:
-        for found in self._kept("idempotency"):
-            yield _line("answer", tenant=found.tenant, digest=found.name, record=found.json, life=found.life)
+        for entry in self._kept("idempotency"):
+            yield _line("answer", tenant=entry.tenant, digest=entry.name, record=entry.json, life=entry.life)
 
     def _kept(self, kind: str) -> Iterator[BackedUp]:
         return kept(self.redis, self.redis.scan_iter(keys_of_all_tenants(kind, "*"), count=_AT_ONCE))
 
     def _tenants(self) -> list[str]:
         """The tenants that have, or had, maps."""
-        found = {
+        tenants = {
             read_key(key)[0]
             for kind in ("maps", "newest-versions")
             for key in self.redis.scan_iter(keys_of_all_tenants(kind), count=_AT_ONCE)
         }
-        return sorted(found)
+        return sorted(tenants)
 
     def _maps(self, keys: Keyspace) -> Iterator[Text]:
         """Yield the maps of a tenant, starting with those that aliases point at, and the data of their names."""
@@ -368,8 +371,8 @@ class Contents:
                 yield _line("alias", tenant=keys.tenant, record=alias)
         ids = (member.decode() for member, _ in self.redis.zscan_iter(keys.maps(), count=_AT_ONCE))
         others = (keys.map(map_id).encode() for map_id in ids if map_id not in written)
-        for found in kept(self.redis, others):
-            yield _line("map", tenant=keys.tenant, record=found.json)
+        for entry in kept(self.redis, others):
+            yield _line("map", tenant=keys.tenant, record=entry.json)
         for field, version in self.redis.hscan_iter(keys.newest_versions(), count=_AT_ONCE):
             yield _line("version", tenant=keys.tenant, name=field.decode(), version=int(version))
 
@@ -387,9 +390,9 @@ class Contents:
         def read(pipe: Pipeline) -> tuple[list[bytes], dict[str, bytes]]:
             aliases = cast(list[bytes], pipe.hvals(keys.aliases(name)))
             ids = {read_stored(StoredAlias, alias).map for alias in aliases}
-            found = {map_id: cast(bytes | None, pipe.get(keys.map(map_id))) for map_id in sorted(ids)}
+            records = {map_id: cast(bytes | None, pipe.get(keys.map(map_id))) for map_id in sorted(ids)}
             pipe.multi()
-            return aliases, {map_id: record for map_id, record in found.items() if record is not None}
+            return aliases, {map_id: record for map_id, record in records.items() if record is not None}
 
         # A map is deleted only if no alias points at it, and moving an alias changes this hash.
         return transact(self.redis, read, keys.aliases(name))

@@ -127,8 +127,8 @@ def holds_anything(redis: Redis) -> bool:
     documents = [keys_of_all_tenants(kind, "*") for kind in ("map", "batch", "job", "idempotency")]
     patterns = [*documents, keys_of_all_tenants("newest-versions"), keys_of_all_tenants("monitor-definitions")]
     patterns.append(keys_of_all_tenants("audit-entries"))
-    found = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
-    return bool(redis.exists(Shared.api_keys())) or next(found, None) is not None
+    matches = (key for pattern in patterns for key in redis.scan_iter(pattern, count=1000))
+    return bool(redis.exists(Shared.api_keys())) or next(matches, None) is not None
 
 
 class _Writer:

@@ -161,8 +161,8 @@ def write_job(
 def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[StoredJobEvent]:
     """The first stored changes after the one with this id, or from the start."""
     low = "-" if after is None else f"({after}"
-    found = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
-    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], found)]
+    entries = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
+    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], entries)]
 
 
 def _event(event_id: bytes, fields: dict[bytes, bytes]) -> StoredJobEvent:

@@ -72,12 +72,12 @@ def renew(redis: Redis, lease: Lease, times: int) -> bool:
 
 def read_leases(redis: Redis) -> dict[Lease, int]:
     """Every lease with its number of renewals."""
-    found: dict[Lease, int] = {}
+    renewals: dict[Lease, int] = {}
     for field, value in cast(dict[bytes, bytes], redis.hgetall(Shared.leases())).items():
         tenant, job_id = read_job_field(field)
         run, owner, times = value.decode().split(" ")
-        found[Lease(tenant, job_id, int(run), owner)] = int(times)
-    return found
+        renewals[Lease(tenant, job_id, int(run), owner)] = int(times)
+    return renewals
 
 
 # --- Running supervisors; each renews a record of its workers, which otherwise expires
@@ -120,7 +120,7 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
     ids = sorted(cast(set[bytes], redis.smembers(Shared.supervisors())))
     if not ids:
         return []
-    keys = [Shared.supervisor(each.decode()) for each in ids]
+    keys = [Shared.supervisor(supervisor_id.decode()) for supervisor_id in ids]
     with redis.pipeline() as pipe:
         pipe.mget(keys)
         for key in keys:
@@ -128,7 +128,7 @@ def read_supervisors(redis: Redis) -> list[WorkersRecord]:
         stored, *lives = pipe.execute()
     # A record has a longer life only if the clock of the store was set back; a running supervisor renews it at once.
     records = [record if life <= ALIVE_SECONDS else None for record, life in zip(stored, lives, strict=True)]
-    gone = [each for each, record in zip(ids, records, strict=True) if record is None]
+    gone = [supervisor_id for supervisor_id, record in zip(ids, records, strict=True) if record is None]
     if gone:
         redis.srem(Shared.supervisors(), *cast(list[str], gone))
     return [record for record in map(_read, records) if record is not None]

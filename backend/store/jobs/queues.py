@@ -68,8 +68,8 @@ class Message(NamedTuple):
     @classmethod
     def read(cls, job: Job) -> Message | None:
         """Parse an RQ job; None if it is not one of our messages."""
-        given = job.kwargs or {}
-        tenant, job_id, run = given.get("tenant"), given.get("job_id"), given.get("run")
+        arguments = job.kwargs or {}
+        tenant, job_id, run = arguments.get("tenant"), arguments.get("job_id"), arguments.get("run")
         if isinstance(tenant, str) and isinstance(job_id, str) and isinstance(run, int):
             return cls(tenant, job_id, run)
         return None
@@ -201,27 +201,27 @@ class TenantLine:
 def lines(redis: Redis) -> list[tuple[str, str]]:
     """Tenant and queue of every line with messages that wait or were taken and not yet claimed."""
     members = cast(list[bytes], redis.hkeys(Shared.fronts()))
-    found = (member.decode().rpartition(":") for member in members)
-    return sorted((tenant, queue) for tenant, _, queue in found)
+    parts = (member.decode().rpartition(":") for member in members)
+    return sorted((tenant, queue) for tenant, _, queue in parts)
 
 
-def missing(redis: Redis, found: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
+def missing(redis: Redis, tenant_lines: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """Tenant, queue and id of messages that are first in their line but not in the queue, or taken but not claimed.
 
     They are being claimed, or lost. One round trip for any number of lines.
     """
-    queues = sorted({queue for _, queue in found})
+    queues = sorted({queue for _, queue in tenant_lines})
     with redis.pipeline() as pipe:
-        for tenant, queue in found:
+        for tenant, queue in tenant_lines:
             pipe.smembers(Keyspace(tenant).taken(queue))
             pipe.zrange(Keyspace(tenant).line(queue), 0, 0)
         for queue in queues:
             pipe.lrange(queue_key(queue), 0, -1)
         answers = pipe.execute()
-    queued = dict(zip(queues, map(set, answers[2 * len(found) :]), strict=True))
+    queued = dict(zip(queues, map(set, answers[2 * len(tenant_lines) :]), strict=True))
     return [
         (tenant, queue, message.decode())
-        for (tenant, queue), taken, first in zip(found, answers[0::2], answers[1::2], strict=False)
+        for (tenant, queue), taken, first in zip(tenant_lines, answers[0::2], answers[1::2], strict=False)
         for message in taken | set(first) - queued[queue]
     ]
 

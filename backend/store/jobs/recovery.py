@@ -164,7 +164,7 @@ class Recovery:
         if record.status not in ("queued", "running") or known(tenant, record):
             return False
         again = self._read(tenant, [record.id])
-        return [(each.status, each.run) for each in again] == [(record.status, record.run)]
+        return [(job.status, job.run) for job in again] == [(record.status, record.run)]
 
     def _unended(self, tenant: str) -> Iterator[JobRecord]:
         """The unfinished jobs, and the parts of jobs with parts."""
@@ -179,8 +179,8 @@ class Recovery:
     def _read(self, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
         keys = Keyspace(tenant)
         stored = cast(list[bytes | None], self._redis.mget([keys.job(job_id) for job_id in ids]))
-        found = (_with_readable(job_id, read_job, data) for job_id, data in zip(ids, stored, strict=True))
-        return [record for record in found if record is not None]
+        records = (_with_readable(job_id, read_job, data) for job_id, data in zip(ids, stored, strict=True))
+        return [record for record in records if record is not None]
 
     def _has_lease(self, tenant: str, record: JobRecord) -> bool:
         return bool(self._redis.hexists(Shared.leases(), job_field(tenant, record.id)))

@@ -81,36 +81,36 @@ def find(pipe: Pipeline, keys: Keyspace, job_id: str) -> Found:
     whole = record
     if record.parent is not None:
         pipe.watch(keys.job(record.parent))  # type: ignore[no-untyped-call]
-        found = read_job(pipe.get(keys.job(record.parent)))
-        if found is None:
+        parent = read_job(pipe.get(keys.job(record.parent)))
+        if parent is None:
             return Found(record, None)
-        whole = found
+        whole = parent
     ids = [part_id(whole.id, part) for part in range(whole.parts + 1)]
-    stored = cast(list[bytes | None], pipe.mget([keys.job(each) for each in ids]))
+    stored = cast(list[bytes | None], pipe.mget([keys.job(piece) for piece in ids]))
     return Found(record, whole, [part for part in map(read_job, stored) if part is not None])
 
 
-def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, changes: dict[str, Any]) -> None:
+def end_whole(pipe: Pipeline, redis: Redis, keys: Keyspace, looked: Found, changes: dict[str, Any]) -> None:
     """Queue the writes that end a job and remove its remaining parts.
 
     A part that is claimed at the same time finds no record when it writes its result.
     """
-    if found.whole is None:
+    if looked.whole is None:
         return
-    write_job(pipe, keys, found.whole.model_copy(update=changes))
-    for part in found.parts:
+    write_job(pipe, keys, looked.whole.model_copy(update=changes))
+    for part in looked.parts:
         TenantLine(redis, keys, part.queue).leave(pipe, Message.next_of(keys.tenant, part).id)
         field = job_field(keys.tenant, part.id)
         pipe.zrem(Shared.delayed(), field)
         pipe.hdel(Shared.leases(), field)
         pipe.delete(keys.job(part.id))
-    if found.whole.parts > 1:
-        pipe.delete(keys.part_results(found.whole.id), keys.part_progress(found.whole.id))
+    if looked.whole.parts > 1:
+        pipe.delete(keys.part_results(looked.whole.id), keys.part_progress(looked.whole.id))
 
 
-def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, found: Found, result: dict[str, Any]) -> None:
+def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, looked: Found, result: dict[str, Any]) -> None:
     """Queue the writes that end a part with its result; the last part queues the join."""
-    record, whole = found.record, found.whole
+    record, whole = looked.record, looked.whole
     if record is None or whole is None:
         return
     pipe.hset(keys.part_results(whole.id), str(record.part), orjson.dumps(result))
@@ -217,9 +217,9 @@ class Run:
         """Read and watch what belongs to the job, in a transaction that may end it."""
         return self._store.look(pipe, self.job.id)
 
-    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+    def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
         """Queue the writes that end the job, in a transaction that has called ``look``."""
-        self._store.finish(pipe, found, result)
+        self._store.finish(pipe, looked, result)
 
 
 class RunStore:
@@ -238,11 +238,11 @@ class RunStore:
         lease = Lease(message.tenant, message.job_id, message.run, owner)
 
         def write(pipe: Pipeline) -> Run | None:
-            found = self.look(pipe, message.job_id)
+            looked = self.look(pipe, message.job_id)
             held = holds(pipe, lease)
             pipe.multi()
             line.leave(pipe, message.id)
-            record, whole = found.record, found.whole
+            record, whole = looked.record, looked.whole
             if record is None or whole is None or whole.status in FINAL:
                 return None
             if held:  # already claimed, by a write whose reply was lost
@@ -274,13 +274,13 @@ class RunStore:
             return
 
         def write(pipe: Pipeline) -> None:
-            found = self.look(pipe, job.id)
+            looked = self.look(pipe, job.id)
             pipe.multi()
-            if found.whole is None or not found.runs(job.run):
+            if looked.whole is None or not looked.runs(job.run):
                 raise _lost()
-            done = max(noted.done, found.whole.progress.done if job.parent is not None else 0)
+            done = max(noted.done, looked.whole.progress.done if job.parent is not None else 0)
             change = {"progress": noted.model_copy(update={"done": done})}
-            write_job(pipe, self._keys, found.whole.model_copy(update=change), "progress")
+            write_job(pipe, self._keys, looked.whole.model_copy(update=change), "progress")
 
         self._transact(job.id, write)
 
@@ -288,34 +288,34 @@ class RunStore:
         """End a run with its result; idempotent, because the reply of an earlier write may have been lost."""
 
         def write(pipe: Pipeline) -> None:
-            found = self.look(pipe, job.id)
+            looked = self.look(pipe, job.id)
             pipe.multi()
-            if not found.runs(job.run):
-                _check_done(found.record, job)
+            if not looked.runs(job.run):
+                _check_done(looked.record, job)
             elif job.parent is not None and not job.is_join:
-                end_part(pipe, self._redis, self._keys, found, result)
+                end_part(pipe, self._redis, self._keys, looked, result)
             else:
-                self.finish(pipe, found, result)
+                self.finish(pipe, looked, result)
 
         self._transact(job.id, write)
 
-    def finish(self, pipe: Pipeline, found: Found, result: dict[str, Any]) -> None:
+    def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
         """Queue the writes that end a job with its result."""
-        if found.whole is not None:
-            progress = found.whole.progress.model_copy(update={"done": found.whole.progress.total, "stage": "done"})
+        if looked.whole is not None:
+            progress = looked.whole.progress.model_copy(update={"done": looked.whole.progress.total, "stage": "done"})
             changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
-            end_whole(pipe, self._redis, self._keys, found, changes)
+            end_whole(pipe, self._redis, self._keys, looked, changes)
 
     def fail(self, job: JobRecord, why: Problem) -> None:
         """End a job with the problem of a run; idempotent."""
 
         def write(pipe: Pipeline) -> None:
-            found = self.look(pipe, job.id)
+            looked = self.look(pipe, job.id)
             pipe.multi()
-            if found.runs(job.run):
-                end_whole(pipe, self._redis, self._keys, found, _failed(why))
+            if looked.runs(job.run):
+                end_whole(pipe, self._redis, self._keys, looked, _failed(why))
             else:
-                _check_done(found.record, job)
+                _check_done(looked.record, job)
 
         self._transact(job.id, write)
 
@@ -327,15 +327,15 @@ class RunStore:
         moment = seconds_of(self._redis.time())
 
         def write(pipe: Pipeline) -> None:
-            found = self.look(pipe, lease.job_id)
+            looked = self.look(pipe, lease.job_id)
             pipe.multi()
-            record = found.record
-            if record is None or not found.runs(lease.run):
+            record = looked.record
+            if record is None or not looked.runs(lease.run):
                 self._forget(pipe, lease, record)
                 return
             losses, kills = record.losses + 1, record.kills + killed
             if losses > len(DELAYS) or kills >= MOST_KILLS:
-                end_whole(pipe, self._redis, self._keys, found, _failed(WORKER_LOST))
+                end_whole(pipe, self._redis, self._keys, looked, _failed(WORKER_LOST))
                 return
             queue = FITS if record.queue == GPU_FITS else record.queue
             waiting = _waiting(record, losses=losses, kills=kills, queue=queue)
@@ -352,12 +352,12 @@ class RunStore:
         """Take back the run of a stopped worker: the job waits at the front of its line."""
 
         def write(pipe: Pipeline) -> None:
-            found = self.look(pipe, lease.job_id)
+            looked = self.look(pipe, lease.job_id)
             pipe.multi()
-            if found.record is None or not found.runs(lease.run):
-                self._forget(pipe, lease, found.record)
+            if looked.record is None or not looked.runs(lease.run):
+                self._forget(pipe, lease, looked.record)
                 return
-            waiting = _waiting(found.record)
+            waiting = _waiting(looked.record)
             write_job(pipe, self._keys, waiting)
             TenantLine(self._redis, self._keys, waiting.queue).enter(pipe, waiting, front=True)
 

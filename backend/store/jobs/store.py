@@ -91,8 +91,8 @@ class JobStore:
         self.get(job_id)
 
         def write(pipe: Pipeline) -> tuple[JobRecord, list[str]]:
-            found = find(pipe, self._keys, job_id)
-            record = self._known(found.whole)
+            looked = find(pipe, self._keys, job_id)
+            record = self._known(looked.whole)
             pipe.multi()
             if record.status in FINAL:
                 return record, []
@@ -101,8 +101,8 @@ class JobStore:
                 TenantLine(self._redis, self._keys, record.queue).leave(pipe, message.id)
                 pipe.zrem(Shared.delayed(), job_field(self._keys.tenant, job_id))
             changes = {"status": "cancelled", "finished_at": stamp()}
-            end_whole(pipe, self._redis, self._keys, found, changes)
-            return record.model_copy(update=changes), [each.id for each in (record, *found.parts)]
+            end_whole(pipe, self._redis, self._keys, looked, changes)
+            return record.model_copy(update=changes), [job.id for job in (record, *looked.parts)]
 
         # Read the worker before the lease ends.
         held = {lease.job_id: lease.owner for lease in read_leases(self._redis) if lease.tenant == self._keys.tenant}

@@ -72,8 +72,8 @@ class Buckets:
 
     def oldest(self, first: int, last: int) -> int | None:
         """The first existing time bucket from ``first`` to ``last``; None if there is none."""
-        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last, start=0, num=1))
-        return int(found[0]) if found else None
+        members = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last, start=0, num=1))
+        return int(members[0]) if members else None
 
     def tally(self, first: int, last: int, kind: TallyKind = "measured") -> Tally:
         """The rows of the time buckets from ``first`` to ``last``, inclusive."""
@@ -116,12 +116,12 @@ class Buckets:
 
     def latest_row_buckets(self, n: int) -> list[int]:
         """The row buckets with the last ``n`` counted rows, newest first."""
-        numbers, found = [], 0
+        numbers, n_rows = [], 0
         for bucket, rows in self._row_buckets():
-            if found >= n:
+            if n_rows >= n:
                 break
             numbers.append(bucket)
-            found += rows
+            n_rows += rows
         return numbers
 
     def compact_closed(self, now: float) -> None:
@@ -163,11 +163,11 @@ class Buckets:
     def drop_rows(self) -> None:
         """Delete the row buckets outside of all windows."""
         most = max((window.rows or 0 for window in self._record.windows), default=0)
-        found, passed = 0, []
+        n_rows, passed = 0, []
         for bucket, rows in self._row_buckets():
-            if found >= most:
+            if n_rows >= most:
                 passed.append(bucket)
-            found += rows
+            n_rows += rows
         if passed:
             self._lists.forget([(by_rows(kind), bucket) for kind in KINDS for bucket in passed])
             self._redis.hdel(self._keys.row_buckets(), *map(str, passed))
@@ -195,7 +195,7 @@ class Buckets:
         keys = (self._keys.buckets(), self._keys.state())
         answer: list[bytes] = _COVER.run(self._redis, keys, first, last, SPAN)
         # Thousands of numbers are read as two strings, several times faster than individually.
-        spans, single = (np.frombuffer(one, "<f8").astype(np.int64).tolist() for one in answer)
+        spans, single = (np.frombuffer(text, "<f8").astype(np.int64).tolist() for text in answer)
         return spans, single
 
     def _counts(self, key_of: Callable[[int], str], numbers: Sequence[int]) -> list[dict[str, int]]:
@@ -209,5 +209,5 @@ class Buckets:
 
     def _row_buckets(self) -> list[tuple[int, int]]:
         """The row buckets, newest first, with their numbers of rows."""
-        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
-        return sorted(((int(bucket), int(rows)) for bucket, rows in found.items()), reverse=True)
+        rows_by_bucket = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.row_buckets()))
+        return sorted(((int(bucket), int(rows)) for bucket, rows in rows_by_bucket.items()), reverse=True)

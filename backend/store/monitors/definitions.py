@@ -61,8 +61,8 @@ def delete_keys(redis: Redis, keys: Keyspace, uid: str) -> None:
 
 
 def _chunks(redis: Redis, index: str) -> Iterator[list[int]]:
-    while found := cast(list[bytes], redis.zrange(index, 0, _AT_ONCE - 1)):
-        yield [int(member) for member in found]
+    while members := cast(list[bytes], redis.zrange(index, 0, _AT_ONCE - 1)):
+        yield [int(member) for member in members]
 
 
 # --- The definitions of a tenant's monitors
@@ -118,10 +118,10 @@ class Definitions:
 
     def get(self, name: str) -> MonitorRecord:
         """A monitor by name; raises ``UnknownMonitor``."""
-        found = self._redis.hget(self._keys.monitor_definitions(), name)
-        if found is None:
+        stored = self._redis.hget(self._keys.monitor_definitions(), name)
+        if stored is None:
             raise unknown_monitor()
-        return _read(found)
+        return _read(stored)
 
     def by_uid(self, uid: str) -> MonitorRecord:
         """A monitor by uid; raises ``UnknownMonitor`` for a deleted monitor, even if its name is in use again."""
@@ -143,10 +143,10 @@ class Definitions:
         """
 
         def write(pipe: Pipeline) -> MonitorRecord:
-            found = pipe.hget(self._keys.monitor_definitions(), name)
-            if found is None:
+            stored = pipe.hget(self._keys.monitor_definitions(), name)
+            if stored is None:
                 raise unknown_monitor()
-            before = _read(found)
+            before = _read(stored)
             changed = change(before)
             pipe.multi()
             if changed == before:
@@ -173,10 +173,10 @@ class Definitions:
         keys = self._keys
 
         def write(pipe: Pipeline) -> MonitorRecord:
-            found = pipe.hget(keys.monitor_definitions(), name)
-            if found is None:
+            stored = pipe.hget(keys.monitor_definitions(), name)
+            if stored is None:
                 raise unknown_monitor()
-            record = _read(found)
+            record = _read(stored)
             check(record)
             pipe.multi()
             pipe.hdel(keys.monitor_definitions(), name)
@@ -200,14 +200,14 @@ class Definitions:
 
     def all(self) -> list[MonitorRecord]:
         """All monitors, by name."""
-        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.monitor_definitions()))
-        return sorted(map(_read, found.values()), key=lambda record: record.name)
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.monitor_definitions()))
+        return sorted(map(_read, stored.values()), key=lambda record: record.name)
 
     def _of_uids(self, uids: Sequence[str]) -> list[MonitorRecord | None]:
         names = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_names(), list(uids)))
         stored_names = [(name or b"").decode() for name in names]
-        found = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), stored_names))
-        records = [None if data is None else _read(data) for data in found]
+        stored = cast(list[bytes | None], self._redis.hmget(self._keys.monitor_definitions(), stored_names))
+        records = [None if data is None else _read(data) for data in stored]
         return [
             record if record is not None and record.id == uid else None
             for uid, record in zip(uids, records, strict=True)

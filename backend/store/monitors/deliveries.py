@@ -92,8 +92,8 @@ class Deliveries:
             if record.tried >= most:  # the last attempt was interrupted
                 return record.model_copy(update={"status": "dead", "ended_at": at(moment), "next_at": None})
             number = record.attempts[-1].number + 1 if record.attempts else 1
-            made = Attempt(number=number, at=at(moment), error="interrupted")
-            attempts = [*record.attempts, made][-MOST_ATTEMPTS:]
+            attempt = Attempt(number=number, at=at(moment), error="interrupted")
+            attempts = [*record.attempts, attempt][-MOST_ATTEMPTS:]
             return record.model_copy(update={"attempts": attempts, "tried": record.tried + 1, "next_at": None})
 
         moment = now().timestamp()
@@ -109,7 +109,7 @@ class Deliveries:
         moment = now().timestamp()
 
         def change(record: DeliveryRecord) -> DeliveryRecord:
-            attempts = [attempt if each.number == attempt.number else each for each in record.attempts]
+            attempts = [attempt if earlier.number == attempt.number else earlier for earlier in record.attempts]
             tried = record.model_copy(update={"attempts": attempts})
             if not still_ours(record):
                 return tried
@@ -194,9 +194,11 @@ class Deliveries:
         over = int(self._redis.zcard(times)) - len(old) - self._most
         if over > 0:
             oldest = cast(list[bytes], self._redis.zrange(times, len(old), len(old) + over + _LOOKED - 1))
-            read = self._read([each.decode() for each in oldest])
+            read = self._read([delivery_id.decode() for delivery_id in oldest])
             pending = [record is not None and record.status == "pending" for record in read]
-            old += [each for _, each in sorted(zip(pending, oldest, strict=True), key=lambda both: both[0])][:over]
+            old += [
+                delivery_id for _, delivery_id in sorted(zip(pending, oldest, strict=True), key=lambda both: both[0])
+            ][:over]
         if old:
             with self._redis.pipeline() as pipe:
                 pipe.hdel(self._keys.deliveries(), *cast(list[str], old))

@@ -31,7 +31,7 @@ class Ids:
     @classmethod
     def of(cls, strings: Sequence[bytes]) -> Ids:
         """Concatenate strings."""
-        return cls(b"".join(strings), np.cumsum([len(one) for one in strings], dtype=np.uint32))
+        return cls(b"".join(strings), np.cumsum([len(string) for string in strings], dtype=np.uint32))
 
     def __len__(self) -> int:
         """The number of strings."""
@@ -41,12 +41,12 @@ class Ids:
         """The individual strings."""
         return [self.text[start:end] for start, end in pairwise([0, *self.ends.tolist()])]
 
-    def taken(self, kept: npt.NDArray[np.bool_]) -> Ids:
+    def taken(self, chosen: npt.NDArray[np.bool_]) -> Ids:
         """The strings for which ``kept (n,)`` is true, in order. O(bytes)."""
         lengths = np.diff(self.ends, prepend=np.uint32(0))
-        inside = np.repeat(kept, lengths)
+        inside = np.repeat(chosen, lengths)
         text = np.frombuffer(self.text, np.uint8)[inside].tobytes()
-        return Ids(text, np.cumsum(lengths[kept], dtype=np.uint32))
+        return Ids(text, np.cumsum(lengths[chosen], dtype=np.uint32))
 
     def packed_ends(self) -> bytes:
         """``ends`` as a MessagePack array."""
@@ -84,13 +84,13 @@ def without_padding(rows: npt.NDArray[Any]) -> Ids:
     table = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), size)
     filled = table != 0
     lengths = np.where(filled.any(axis=1), size - np.argmax(filled[:, ::-1], axis=1), 0)
-    kept = np.arange(size) < lengths[:, None]
-    return Ids(table[kept].tobytes(), np.cumsum(lengths, dtype=np.uint32))
+    inside = np.arange(size) < lengths[:, None]
+    return Ids(table[inside].tobytes(), np.cumsum(lengths, dtype=np.uint32))
 
 
 def padded(strings: Sequence[bytes | None], size: int) -> Records:
     """Strings of at most ``size`` bytes as records ``(n,)`` of that size; None becomes zeros."""
-    text = b"".join((one or b"").ljust(size, b"\0") for one in strings)
+    text = b"".join((string or b"").ljust(size, b"\0") for string in strings)
     return np.frombuffer(text, np.dtype((np.void, size)))
 
 

@@ -85,13 +85,13 @@ def additions(
 
 def _of_kind(added: Additions, kind: TallyKind, own: Mapping[int, Tally]) -> list[tuple[str, int, int]]:
     """The series, number and blob of every list of time buckets and spans."""
-    found: list[tuple[str, int, int]] = []
+    lists: list[tuple[str, int, int]] = []
     spans: defaultdict[int, list[tuple[int, Tally]]] = defaultdict(list)
     for bucket, tally in own.items():
         added.blobs.append(tally.to_bytes())
-        found.append((kind, bucket, len(added.blobs)))
+        lists.append((kind, bucket, len(added.blobs)))
         spans[bucket // SPAN].append((len(added.blobs), tally))
-    return found + [(by_span(kind), span, _joined(added, parts)) for span, parts in spans.items()]
+    return lists + [(by_span(kind), span, _joined(added, parts)) for span, parts in spans.items()]
 
 
 def _joined(added: Additions, parts: list[tuple[int, Tally]]) -> int:
@@ -103,10 +103,10 @@ def _joined(added: Additions, parts: list[tuple[int, Tally]]) -> int:
 
 
 def _by_span(counts: Counts) -> dict[int, Counter[str]]:
-    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    by_span: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for bucket, counted in counts.items():
-        found[bucket // SPAN].update(counted)
-    return found
+        by_span[bucket // SPAN].update(counted)
+    return by_span
 
 
 # --- The entries of all ids, and the transaction that counts rows: all or none, exactly once
@@ -215,8 +215,8 @@ class Ledger:
 
     def totals(self) -> dict[str, int]:
         """The counts since the monitor was created."""
-        found = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
-        return {name.decode(): int(count) for name, count in found.items()}
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.totals()))
+        return {name.decode(): int(count) for name, count in stored.items()}
 
     def commit(self, change: RowChanges) -> Conflict | None:
         """Write a change completely, or write nothing and return the conflict.
@@ -239,18 +239,18 @@ class Ledger:
     def due_slots(self, now: float) -> list[int]:
         """The slots with expired ids, oldest first."""
         last = int((now - self._life) // self._slot_seconds) - 1
-        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
-        return [int(slot) for slot in found]
+        slots = cast(list[bytes], self._redis.zrangebyscore(self._keys.slots(), "-inf", last))
+        return [int(slot) for slot in slots]
 
     def oldest(self, slot: int) -> OldestIds | None:
         """The oldest chunks of a slot, to be deleted by a change of exactly their ids; None if none is left."""
         with self._redis.pipeline() as pipe:
             pipe.lrange(self._keys.slot(slot), 0, _AT_ONCE - 1)
             pipe.hget(self._keys.state(), "taken")
-            found, taken = pipe.execute()
+            chunks, taken = pipe.execute()
         pieces: list[bytes] = []
         n = 0
-        for piece in found:
+        for piece in chunks:
             n += int.from_bytes(piece[1:5], "big")
             if pieces and n > MOST_ROWS:
                 break
@@ -287,13 +287,13 @@ def _strings(change: RowChanges) -> tuple[list[bytes], bytes, int]:
     if change.ids is None:
         return [b""] * 6, b"", 0
     before, after = (None if rows is None else without_padding(rows) for rows in (change.expected, change.entries))
-    found = [change.ids.text, change.ids.script_ends()]
+    texts = [change.ids.text, change.ids.script_ends()]
     for strings in (before, after):
-        found += [b"", b""] if strings is None else [strings.text, strings.script_ends()]
+        texts += [b"", b""] if strings is None else [strings.text, strings.script_ends()]
     fresh = np.broadcast_to(_empty(before) & _filled(after), len(change.ids))
-    kept = fresh if change.forgets is None else np.broadcast_to(_filled(after), len(change.ids))
-    piece = b"" if not kept.any() else (change.ids if kept.all() else change.ids.taken(kept)).to_bytes()
-    return found, piece, int(np.count_nonzero(fresh))
+    stays = fresh if change.forgets is None else np.broadcast_to(_filled(after), len(change.ids))
+    piece = b"" if not stays.any() else (change.ids if stays.all() else change.ids.taken(stays)).to_bytes()
+    return texts, piece, int(np.count_nonzero(fresh))
 
 
 def _empty(strings: Ids | None) -> npt.NDArray[np.bool_]:
@@ -326,12 +326,12 @@ class MonitorGroups:
             return []
         record = self._record
         keys = (self._names, self._groups)
-        found: list[int] | None = _GROUPS.run(self._redis, keys, record.id, record.max_groups, FIRST_GROUP, *names)
-        if found is None:
+        indices: list[int] | None = _GROUPS.run(self._redis, keys, record.id, record.max_groups, FIRST_GROUP, *names)
+        if indices is None:
             raise unknown_monitor()
-        return found
+        return indices
 
     def all(self) -> dict[str, int]:
         """Every name with an index, in the order of the indices."""
-        found = cast(dict[bytes, bytes], self._redis.hgetall(self._groups))
-        return dict(sorted(((name.decode(), int(index)) for name, index in found.items()), key=lambda item: item[1]))
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._groups))
+        return dict(sorted(((name.decode(), int(index)) for name, index in stored.items()), key=lambda item: item[1]))

@@ -89,15 +89,15 @@ class Lists:
 
     def buckets(self, first: int, last: int) -> list[int]:
         """The existing time buckets from ``first`` to ``last``, inclusive, in ascending order."""
-        found = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
-        return [int(bucket) for bucket in found]
+        members = cast(list[bytes], self._redis.zrangebyscore(self._keys.buckets(), first, last))
+        return [int(bucket) for bucket in members]
 
     def tally(self, series: str, numbers: Sequence[int]) -> Tally:
         """The rows of some lists of a series."""
-        found = merged([])
+        total = merged([])
         for some in self._read(series, numbers):
-            found = merged([found, *(part for _, parts in some for part in parts)])
-        return found
+            total = merged([total, *(part for _, parts in some for part in parts)])
+        return total
 
     def tallies(self, series: str, numbers: Sequence[int]) -> dict[int, Tally]:
         """The rows of each of some lists."""
@@ -106,17 +106,17 @@ class Lists:
     def versions(self, series: str, numbers: Sequence[int], stem_of_counts: str) -> list[Version]:
         """The current version of each list, with counts whose keys have this prefix (empty for none)."""
         stems = (self._keys.stem(series), stem_of_counts)
-        found: list[Version] = []
+        current: list[Version] = []
         for start in range(0, len(numbers), _ASKED):
             some = map(str, numbers[start : start + _ASKED])
             answer: bytes = _VERSIONS.run(self._redis, [self._keys.generations()], series, *stems, *some)
             rows = np.frombuffer(answer, "<f8").astype(np.int64).reshape(-1, 5)
-            found += [Version(*row) for row in rows.tolist()]
-        return found
+            current += [Version(*row) for row in rows.tolist()]
+        return current
 
     def tails(self, series: str, wanted: Sequence[tuple[int, int]]) -> list[Tail]:
         """The tallies of each list after a given number, with the generation."""
-        found: list[Tail] = []
+        tails: list[Tail] = []
         for start in range(0, len(wanted), _LISTS_AT_ONCE):
             some = wanted[start : start + _LISTS_AT_ONCE]
             with self._redis.pipeline() as pipe:
@@ -125,19 +125,19 @@ class Lists:
                     pipe.lrange(self._keys.tallies(series, number), since, -1)
                 generations, *answers = pipe.execute()
             for (_, since), generation, parts in zip(some, generations, answers, strict=True):
-                found.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
-        return found
+                tails.append(Tail(int(generation or 0), since, [from_bytes(part) for part in parts]))
+        return tails
 
     def compact(self, series: str, number: int) -> bool:
         """Merge the tallies of a list, keeping new ones; returns False if another process did, or the list is gone."""
-        for found in self.listed(series, [number], MOST_MERGED):
-            if len(found.parts) > 1:
-                return self.replace(series, found, merged(map(from_bytes, found.parts)).to_bytes())
+        for content in self.listed(series, [number], MOST_MERGED):
+            if len(content.parts) > 1:
+                return self.replace(series, content, merged(map(from_bytes, content.parts)).to_bytes())
         return False
 
     def listed(self, series: str, numbers: Sequence[int], most: int = 0) -> list[Listed]:
         """The content of those lists that are not empty: the first ``most`` parts of each (0: all)."""
-        found: list[Listed] = []
+        contents: list[Listed] = []
         for start in range(0, len(numbers), _LISTS_AT_ONCE):
             some = numbers[start : start + _LISTS_AT_ONCE]
             with self._redis.pipeline() as pipe:
@@ -145,28 +145,28 @@ class Lists:
                 for number in some:
                     pipe.lrange(self._keys.tallies(series, number), 0, most - 1)
                 generations, *answers = pipe.execute()
-            found += [
+            contents += [
                 Listed(number, generation, parts)
                 for number, generation, parts in zip(some, generations, answers, strict=True)
                 if generation is not None and parts
             ]
-        return found
+        return contents
 
-    def replace(self, series: str, found: Listed, one: bytes) -> bool:
+    def replace(self, series: str, content: Listed, merged_part: bytes) -> bool:
         """Replace the listed parts of a list by one; returns False if another process did, or the list is gone."""
-        key = self._keys.tallies(series, found.number)
+        key = self._keys.tallies(series, content.number)
         keys = (key, self._keys.generations(), self._keys.loose(), self._keys.state())
-        field = f"{series}:{found.number}"
-        return bool(_COMPACT.run(self._redis, keys, field, found.generation, len(found.parts), one))
+        field = f"{series}:{content.number}"
+        return bool(_COMPACT.run(self._redis, keys, field, content.generation, len(content.parts), merged_part))
 
     def loose(self) -> list[tuple[str, int]]:
         """The lists with more than one tally, longest first."""
-        found = [read_field(field) for field in cast(set[bytes], self._redis.smembers(self._keys.loose()))]
+        fields = [read_field(field) for field in cast(set[bytes], self._redis.smembers(self._keys.loose()))]
         with self._redis.pipeline(transaction=False) as pipe:
-            for series, number in found:
+            for series, number in fields:
                 pipe.llen(self._keys.tallies(series, number))
             lengths = pipe.execute()
-        return [one for _, one in sorted(zip(lengths, found, strict=True), reverse=True)]
+        return [series_and_number for _, series_and_number in sorted(zip(lengths, fields, strict=True), reverse=True)]
 
     def forget(self, lists: Sequence[tuple[str, int]]) -> None:
         """Delete lists and the data about them."""

@@ -57,8 +57,8 @@ def read_reference(redis: Redis, keys: Keyspace, uid: str) -> StoredReference:
 
 def read_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord) -> Reservoir:
     """The stored reservoir of a monitor's reference, which may be empty."""
-    found = cast(bytes | None, redis.get(keys.monitor(record.id).reference_vectors()))
-    return Reservoir.empty(record.n_classes or 0) if found is None else reservoir.from_bytes(found)
+    stored = cast(bytes | None, redis.get(keys.monitor(record.id).reference_vectors()))
+    return Reservoir.empty(record.n_classes or 0) if stored is None else reservoir.from_bytes(stored)
 
 
 def add_reference_vectors(redis: Redis, keys: Keyspace, record: MonitorRecord, rows: Reservoir) -> None:

@@ -51,12 +51,12 @@ class Journal:
         """Entries, newest first; raises ``InvalidCursor``."""
         at = read_cursor(request.cursor)
         highest = "+inf" if at is None else f"({at.score!r}"
-        found = cast(
+        members = cast(
             list[bytes],
             self._redis.zrange(self._key, highest, "-inf", desc=True, byscore=True, offset=0, num=request.limit + 1),
         )
-        read = [member.partition(b" ") for member in found[: request.limit]]
-        following = write_cursor(Place(float(read[-1][0]), b"-")) if len(found) > request.limit else None
+        read = [member.partition(b" ") for member in members[: request.limit]]
+        following = write_cursor(Place(float(read[-1][0]), b"-")) if len(members) > request.limit else None
         return Page(tuple(orjson.loads(document) for *_, document in read), following)
 
 
@@ -117,22 +117,22 @@ class Standings:
         definitions = self._of_tenant.monitor_definitions()
 
         def write(pipe: Pipeline) -> StandingChange | None:
-            found = pipe.hget(definitions, self._record.name)
-            record = None if found is None else read_stored(StoredMonitor, found).record()
+            stored = pipe.hget(definitions, self._record.name)
+            record = None if stored is None else read_stored(StoredMonitor, stored).record()
             if record is None or record.id != self._record.id:
                 raise unknown_monitor()
-            made = change(record, _read(pipe.get(self._keys.standing())))
+            changed = change(record, _read(pipe.get(self._keys.standing())))
             pipe.multi()
-            if made is not None:
-                self._write(pipe, record, made)
-            return made
+            if changed is not None:
+                self._write(pipe, record, changed)
+            return changed
 
         return transact(self._redis, write, definitions, self._keys.standing())
 
     def unqueued_events(self) -> list[MonitorEvent]:
         """The events whose deliveries are not queued yet, oldest first."""
-        found = cast(list[bytes], self._redis.lrange(self._keys.unqueued_events(), 0, -1))
-        return [MonitorEvent.model_validate_json(data) for data in found]
+        stored = cast(list[bytes], self._redis.lrange(self._keys.unqueued_events(), 0, -1))
+        return [MonitorEvent.model_validate_json(data) for data in stored]
 
     def mark_queued(self, event: MonitorEvent) -> None:
         """Record that the deliveries of an event are queued."""
@@ -148,22 +148,22 @@ class Standings:
         page = self._audit.page(request)
         return Page(tuple(map(AuditEntry.model_validate, page.items)), page.next)
 
-    def _write(self, pipe: Pipeline, record: MonitorRecord, made: StandingChange) -> None:
-        pipe.set(self._keys.standing(), made.standing.model_dump_json())
-        self._events.append(pipe, [event.model_dump() for event in made.events])
-        self._audit.append(pipe, [entry.model_dump() for entry in made.entries])
-        facts = [_fact(record, entry) for entry in made.entries if entry.action in _DECISIONS]
+    def _write(self, pipe: Pipeline, record: MonitorRecord, change: StandingChange) -> None:
+        pipe.set(self._keys.standing(), change.standing.model_dump_json())
+        self._events.append(pipe, [event.model_dump() for event in change.events])
+        self._audit.append(pipe, [entry.model_dump() for entry in change.entries])
+        facts = [_fact(record, entry) for entry in change.entries if entry.action in _DECISIONS]
         trail = self._trail or AuditTrail(self._redis, self._of_tenant, author_of(record))
         trail.add(pipe, *facts)
-        for event in made.events:
+        for event in change.events:
             pipe.rpush(self._keys.unqueued_events(), event.model_dump_json())
-        if made.states is not None:
+        if change.states is not None:
             pipe.unlink(self._keys.online())
-            pipe.hset(self._keys.online(), items=[part for state in made.states.items() for part in state])
-        if made.started_at is not None:
-            moved = record.model_copy(update={"started_at": made.started_at})
+            pipe.hset(self._keys.online(), items=[part for state in change.states.items() for part in state])
+        if change.started_at is not None:
+            moved = record.model_copy(update={"started_at": change.started_at})
             pipe.hset(self._of_tenant.monitor_definitions(), record.name, StoredMonitor.of(moved).model_dump_json())
-        for chore in made.chores:
+        for chore in change.chores:
             schedule(pipe, chore)
 
 
@@ -178,12 +178,12 @@ def author_of(record: MonitorRecord) -> Author:
 
 def _fact(record: MonitorRecord, entry: AuditEntry) -> AuditFact:
     """An action of a monitor as an entry of the audit log."""
-    found = entry.found
-    after = {"rule": entry.rule, "number": entry.alarm, **({} if found is None else found.model_dump(exclude={"rule"}))}
+    data = entry.found
+    after = {"rule": entry.rule, "number": entry.alarm, **({} if data is None else data.model_dump(exclude={"rule"}))}
     return AuditFact(
         action=cast(ChangeAction, entry.action),
-        map=None if found is None else found.name,
-        alias=None if found is None else found.alias,
+        map=None if data is None else data.name,
+        alias=None if data is None else data.alias,
         monitor=record.name,
         monitor_id=record.id,
         after={name: value for name, value in after.items() if value is not None},
@@ -213,5 +213,5 @@ def put_latest(redis: Redis, keys: Keyspace, uid: str, values: Json) -> None:
 
 def read_latest(redis: Redis, most: int = MOST_MONITORS) -> dict[tuple[str, str], Json]:
     """The latest values by tenant and uid, of up to ``most`` monitors of all tenants."""
-    found = islice(redis.hscan_iter(Shared.latest_of_monitors(), count=most), most)
-    return {read_job_field(field): orjson.loads(values) for field, values in found}
+    entries = islice(redis.hscan_iter(Shared.latest_of_monitors(), count=most), most)
+    return {read_job_field(field): orjson.loads(values) for field, values in entries}

@@ -45,12 +45,12 @@ class Vectors:
         """For each time bucket the priority from which its rows are not kept, at most 1."""
         if not len(buckets):
             return np.zeros(0)
-        found = self._redis.zmscore(self._keys.vector_bounds(), [str(bucket) for bucket in buckets])
-        return np.array([1.0 if bound is None else float(bound) for bound in found])
+        scores = self._redis.zmscore(self._keys.vector_bounds(), [str(bucket) for bucket in buckets])
+        return np.array([1.0 if bound is None else float(bound) for bound in scores])
 
     def sample(self, first: int, last: int) -> Reservoir:
         """A uniform sample of the rows of the time buckets from ``first`` to ``last``, inclusive."""
-        parts = [part for found in self._listed(first, last) for part in map(from_bytes, found.parts)]
+        parts = [part for content in self._listed(first, last) for part in map(from_bytes, content.parts)]
         return together([Reservoir.empty(self._classes), *parts], self.size)
 
     def after_addition(self, bucket: int, added: Reservoir) -> None:
@@ -60,33 +60,33 @@ class Vectors:
 
     def compact(self, bucket: int) -> None:
         """Merge the reservoirs of a time bucket, unless another process does."""
-        for found in self._lists.listed(VECTORS, [bucket], MOST_MERGED):
-            self._replace(found, self._whole(found))
+        for content in self._lists.listed(VECTORS, [bucket], MOST_MERGED):
+            self._replace(content, self._whole(content))
 
     def thin(self, first: int, last: int) -> None:
         """Remove rows that no window that ends now needs, and no sample of the buckets from ``first`` to ``last``."""
         lists = self._listed(0, 2**53)
-        whole = [self._whole(found) for found in lists]
-        kept = thinned(whole, self.size)
-        span = [i for i, found in enumerate(lists) if first <= found.number <= last]
+        whole = [self._whole(content) for content in lists]
+        thin = thinned(whole, self.size)
+        span = [i for i, content in enumerate(lists) if first <= content.number <= last]
         if span:
             bound = together([whole[i] for i in span], self.size).below
             for i in span:
-                kept[i] = whole[i].cut(max(kept[i].below, bound))
-        for found, one in zip(lists, kept, strict=True):
-            if len(one) < _STAYS * sum(len(from_bytes(part)) for part in found.parts):
-                self._replace(found, one)
+                thin[i] = whole[i].cut(max(thin[i].below, bound))
+        for content, reservoir in zip(lists, thin, strict=True):
+            if len(reservoir) < _STAYS * sum(len(from_bytes(part)) for part in content.parts):
+                self._replace(content, reservoir)
 
     def _listed(self, first: int, last: int) -> list[Listed]:
         return self._lists.listed(VECTORS, self._lists.buckets(first, last))
 
-    def _whole(self, found: Listed) -> Reservoir:
-        return together(map(from_bytes, found.parts), self.size)
+    def _whole(self, content: Listed) -> Reservoir:
+        return together(map(from_bytes, content.parts), self.size)
 
-    def _replace(self, found: Listed, one: Reservoir) -> None:
+    def _replace(self, content: Listed, whole: Reservoir) -> None:
         """Replace the listed reservoirs by one, unless another process has."""
-        if self._lists.replace(VECTORS, found, one.to_bytes()) and one.below < 1.0:
-            self._redis.zadd(self._keys.vector_bounds(), {str(found.number): one.below}, lt=True)
+        if self._lists.replace(VECTORS, content, whole.to_bytes()) and whole.below < 1.0:
+            self._redis.zadd(self._keys.vector_bounds(), {str(content.number): whole.below}, lt=True)
 
 
 # --- The label shift of each window, as a worker has estimated it
@@ -97,11 +97,11 @@ _DEPENDS_ON = ("windows", "reference", "interval")
 
 def read_label_shifts(redis: Redis, keys: Keyspace, uid: str) -> StoredLabelShifts | None:
     """The latest estimates of a monitor; None if there are none."""
-    found = redis.get(keys.monitor(uid).label_shifts())
-    return None if found is None else read_stored(StoredLabelShifts, found)
+    stored = redis.get(keys.monitor(uid).label_shifts())
+    return None if stored is None else read_stored(StoredLabelShifts, stored)
 
 
-def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, found: StoredLabelShifts) -> bool:
+def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, estimates: StoredLabelShifts) -> bool:
     """Store the estimates for ``record``; False if it has changed, and raises ``UnknownMonitor``."""
 
     def write(pipe: Pipeline) -> bool:
@@ -110,7 +110,7 @@ def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, found:
         pipe.multi()
         if stored is None or not _alike(stored, record):
             return False
-        pipe.set(keys.monitor(record.id).label_shifts(), found.model_dump_json())
+        pipe.set(keys.monitor(record.id).label_shifts(), estimates.model_dump_json())
         return True
 
     return while_alive(redis, keys, record.id, write, keys.monitor_definitions())
@@ -122,5 +122,5 @@ def forget_label_shifts(pipe: Pipeline, keys: Keyspace, before: MonitorRecord, c
         pipe.unlink(keys.monitor(changed.id).label_shifts())
 
 
-def _alike(one: MonitorRecord, other: MonitorRecord) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in _DEPENDS_ON)
+def _alike(record: MonitorRecord, other: MonitorRecord) -> bool:
+    return all(getattr(record, name) == getattr(other, name) for name in _DEPENDS_ON)

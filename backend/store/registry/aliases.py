@@ -41,17 +41,17 @@ class AliasStore:
         with self._redis.pipeline() as pipe:
             pipe.exists(self._keys.versions(name))
             pipe.hgetall(self._keys.aliases(name))
-            known, found = pipe.execute()
+            known, stored = pipe.execute()
         if not known:
             raise unknown_map()
-        return sorted(map(_read, found.values()), key=lambda record: record.alias)
+        return sorted(map(_read, stored.values()), key=lambda record: record.alias)
 
     def get(self, name: str, alias: str) -> AliasRecord:
         """An alias; raises ``UnknownAlias``."""
-        found = is_name(name) and is_name(alias) and self._redis.hget(self._keys.aliases(name), alias)
-        if not found:
+        stored = is_name(name) and is_name(alias) and self._redis.hget(self._keys.aliases(name), alias)
+        if not stored:
             raise _unknown()
-        return _read(found)
+        return _read(stored)
 
     def point(self, name: str, alias: str, version: int, *, who: str | None, check: Check) -> AliasRecord:
         """Point an alias at a version of its name; an alias that already points there is kept unchanged.

@@ -42,15 +42,15 @@ class Listing:
         indexes = _indexes(query)
         key = self._shortest(indexes)
         size = query.limit + 1 if len(indexes) < 2 else _CHUNK
-        found: list[bytes] = []
+        summaries: list[bytes] = []
         for scanned, (place, summary) in enumerate(self._from(key, position, size)):
-            if len(found) == query.limit or scanned == MAX_SCANNED:
+            if len(summaries) == query.limit or scanned == MAX_SCANNED:
                 # There is at least one more.
-                return MapPage(items=self._with_aliases(found), next=write_cursor(cast(Place, position)))
+                return MapPage(items=self._with_aliases(summaries), next=write_cursor(cast(Place, position)))
             position = place
             if summary is not None and _passes(orjson.loads(summary), query):
-                found.append(summary)
-        return MapPage(items=self._with_aliases(found))
+                summaries.append(summary)
+        return MapPage(items=self._with_aliases(summaries))
 
     def _shortest(self, indexes: list[str]) -> str:
         """The key of the shortest index that contains every matching map."""
@@ -116,7 +116,7 @@ def _passes(summary: dict[str, Any], query: MapQuery) -> bool:
             return False
     tags = summary["tags"]
     for wanted_tag in query.tag:
-        tag, given, value = wanted_tag.partition("=")
-        if tag not in tags or (given and tags[tag] != value):
+        tag, has_value, value = wanted_tag.partition("=")
+        if tag not in tags or (has_value and tags[tag] != value):
             return False
     return True

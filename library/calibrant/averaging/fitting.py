@@ -89,16 +89,16 @@ def average(
     for fit in fits:
         candidates += _piecewise(fit, cells)
     losses = np.array([c.loss for c in candidates])
-    given = weights(losses, np.array([c.parameters for c in candidates], np.float64))
+    of_curves = weights(losses, np.array([c.parameters for c in candidates], np.float64))
     coarse, outside = held_out_maps(process, cells)
     f = outside(coarse)
     by_process = _total_loss(f, coarse)
-    by_curves = float(given @ losses)
+    by_curves = float(of_curves @ losses)
     share = float(expit((by_curves - by_process) / TEMPERATURE))
     knots, places = table_places(cells)
-    used = np.flatnonzero(given)
+    used = np.flatnonzero(of_curves)
     parts = np.stack([candidates[i].log_odds(places) for i in used], axis=1)
-    by_fold = [logit_of_mixture(given[used], fold) for fold in parts]
+    by_fold = [logit_of_mixture(of_curves[used], fold) for fold in parts]
     folds = cells.n_folds
     of_all = np.vstack([process.log_odds(places), *by_fold])
     curve = table_of(logit_of_mixture(np.append(share, np.full(folds, (1.0 - share) / folds)), of_all), knots, cells)
@@ -111,7 +111,7 @@ def average(
         ordered = [increasing(own, cells, w[fold]) for fold, own in enumerate(free)]
         gain += _held_out_loss(free, cells) - _held_out_loss(ordered, cells)
         curve = increasing(curve, cells, w[-1])
-    shown = {c.name: round(float(w), 6) for c, w in zip(candidates, given, strict=True) if w > 0.0}
+    shown = {c.name: round(float(w), 6) for c, w in zip(candidates, of_curves, strict=True) if w > 0.0}
     rows = float(cells.w.sum())
     held_out = {c.name: c.loss / rows for c in candidates} | {"process": by_process / rows}
     return curve, {
@@ -166,11 +166,11 @@ def _isotonic(cells: FoldCells) -> _Candidate:
     joined = interpolate if cells.logit is None else interpolate_logits
     curves, sizes, loss = [], 0, 0.0
     for fold in range(cells.n_folds):
-        kept = w[fold] > 0
-        mass, positives = w[fold][kept], wy[fold][kept]
+        filled = w[fold] > 0
+        mass, positives = w[fold][filled], wy[fold][filled]
         ends = scipy.optimize.isotonic_regression(positives / mass, weights=mass).blocks
         share = (np.add.reduceat(positives, ends[:-1]) + 0.5) / (np.add.reduceat(mass, ends[:-1]) + 1.0)
-        curves.append((cells.key[kept], np.repeat(share, np.diff(ends))))
+        curves.append((cells.key[filled], np.repeat(share, np.diff(ends))))
         sizes += len(share)
         c = joined(cells.key, *curves[-1])
         loss -= float((cells.wy[fold] * np.log(c) + (cells.w[fold] - cells.wy[fold]) * np.log1p(-c)).sum())

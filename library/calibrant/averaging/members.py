@@ -66,26 +66,26 @@ class MemberRows:
     @cached_property
     def p(self) -> Floats:
         """Probabilities ``(K, n)``."""
-        found: Floats = np.exp(log_softmax(self.z))
-        return found
+        probabilities: Floats = np.exp(log_softmax(self.z))
+        return probabilities
 
     @cached_property
     def fold_weights(self) -> Floats:
         """Weights of the fits outside each fold, each with sum 1: ``(folds, n)``."""
-        kept = np.where(self.fold == np.arange(self.folds)[:, None], 0.0, self.w)
-        found: Floats = kept / kept.sum(axis=1, keepdims=True)
-        return found
+        outside = np.where(self.fold == np.arange(self.folds)[:, None], 0.0, self.w)
+        shares: Floats = outside / outside.sum(axis=1, keepdims=True)
+        return shares
 
     @cached_property
     def fold_masses(self) -> Floats:
         """Total weights of the rows outside each fold: ``(folds,)``."""
-        found: Floats = self.w.sum() - np.bincount(self.fold, self.w, minlength=self.folds)
-        return found
+        masses: Floats = self.w.sum() - np.bincount(self.fold, self.w, minlength=self.folds)
+        return masses
 
     def held_out(self, of_folds: Floats) -> Floats:
         """Return the values ``(K, n)`` of each row from the fit that held it out, of ``(folds, K, n)``."""
-        found: Floats = np.take_along_axis(of_folds, self.fold[None, None, :], axis=0)[0]
-        return found
+        values: Floats = np.take_along_axis(of_folds, self.fold[None, None, :], axis=0)[0]
+        return values
 
     def temperature(self, smoothing: float) -> float:
         """Return the optimal temperature of smoothed predictions, or 1 if there is none."""
@@ -99,9 +99,9 @@ class MemberRows:
 
 def log_softmax(scores: Floats) -> Floats:
     """Return the log softmax over the second axis from the end."""
-    found: Floats = scores - scores.max(axis=-2, keepdims=True)
-    found -= np.log(np.exp(found).sum(axis=-2, keepdims=True))
-    return found
+    logs: Floats = scores - scores.max(axis=-2, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=-2, keepdims=True))
+    return logs
 
 
 # --- Members
@@ -129,18 +129,18 @@ class Form:
     def map(self, theta: Floats) -> SoftmaxRegression:
         """Return the map with the parameters ``(K, d + 1)`` or ``(K, 2)`` of the features."""
         K = len(theta)
-        found = SoftmaxRegression(
+        regression = SoftmaxRegression(
             self.temperature, self.smoothing, self.prior, theta[:, :K] * self.scale, theta[:, -1].copy()
         )
         if theta.shape[1] == 2 and K > 1:
-            return replace(found, weights=theta[:, 0] * self.scale)
+            return replace(regression, weights=theta[:, 0] * self.scale)
         if self.squares:
             return replace(
-                found,
+                regression,
                 squares=theta[:, K : 2 * K] * self.scale**2,
                 probabilities=theta[:, 2 * K : 3 * K].copy(),
             )
-        return found
+        return regression
 
 
 @dataclass(frozen=True)
@@ -156,20 +156,20 @@ def structured_penalty(K: int, *, diagonal: bool) -> Floats:
     """Return the strengths of SVS and SMS for the total log loss, in the shape of the parameters."""
     if diagonal:
         return np.full((K, 2), float(K))
-    found = np.full((K, K + 1), float(K * (K - 1)))
-    found[np.arange(K), np.arange(K)] = K
-    found[:, -1] = K
-    return found
+    strengths = np.full((K, K + 1), float(K * (K - 1)))
+    strengths[np.arange(K), np.arange(K)] = K
+    strengths[:, -1] = K
+    return strengths
 
 
 def identity_start(K: int, width: int) -> Floats:
     """Return the parameters of softmax(u): weight 1 of each class on its own feature."""
-    found = np.zeros((K, width))
+    theta = np.zeros((K, width))
     if width == 2 and K > 1:
-        found[:, 0] = 1.0
+        theta[:, 0] = 1.0
     else:
-        found[np.arange(K), np.arange(K)] = 1.0
-    return found
+        theta[np.arange(K), np.arange(K)] = 1.0
+    return theta
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,8 @@ class RegressionMember:
         form = self.form(rows) if form is None else form
         design = Design(form.features(rows.z), rows.labels, rows.n_classes, self.diagonal)
         mass = float(rows.w.sum())
-        found = self.solved(design, rows.w[None] / mass, np.array([mass]), _FINE, start)
-        return form.map(found.theta[0]), found
+        solution = self.solved(design, rows.w[None] / mass, np.array([mass]), _FINE, start)
+        return form.map(solution.theta[0]), solution
 
     def solved(
         self, design: Design, w: Floats, masses: Floats, tolerance: float, start: Floats | None = None
@@ -254,8 +254,8 @@ class HiddenLayer:
             same = Design(np.ascontiguousarray(empty.features(others.z.T).T), others.labels, others.n_classes)
             mass = float(others.w.sum())
             penalty = self._penalty(same, np.array([mass]))
-            found = minimise(same, others.w[None] / mass, penalty, middle[None], tolerance=1e-9).theta[0]
-            return replace(empty, weights=found[:, :-1], intercepts=found[:, -1].copy())
+            of_others = minimise(same, others.w[None] / mass, penalty, middle[None], tolerance=1e-9).theta[0]
+            return replace(empty, weights=of_others[:, :-1], intercepts=of_others[:, -1].copy())
 
         return Member(self.name, rows.held_out(log_softmax(design.scores(design.x, theta))), refit)
 
@@ -289,39 +289,39 @@ def fit_structured(
     fold, and its fit starts in single precision. Many numbers in single precision are not copied to double precision.
     """
     logits, w = vector.logits, vector.counted
-    given, labels, clusters = vector.p if logits is None else logits, vector.labels, vector.clusters
+    values, labels, clusters = vector.p if logits is None else logits, vector.labels, vector.clusters
     if w is not None and not w.all():
-        given, labels, clusters, w = given[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
-    n, K = given.shape
+        values, labels, clusters, w = values[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
+    n, K = values.shape
     counts = np.ones(n) if w is None else w
     mass = float(counts.sum())
-    form = _structured_form(_temperature(VectorLogits(given, labels, logits is None), w), mass, K)
-    single = given.dtype == np.float32 and given.size > _SINGLE
+    form = _structured_form(_temperature(VectorLogits(values, labels, logits is None), w), mass, K)
+    single = values.dtype == np.float32 and values.size > _SINGLE
     number: type[Any] = np.float32 if single else np.float64
     x = np.empty((K, n), number)
-    for rows in blocks_of_rows(given):
+    for rows in blocks_of_rows(values):
         check()
-        z = given[rows].astype(number)
+        z = values[rows].astype(number)
         if logits is None:
             logarithms(z)
         x[:, rows] = smoothed_logits(z, form.temperature, form.smoothing, form.prior)[0].T
     design = Design(x, labels, K, diagonal)
     member = RegressionMember("sms", diagonal=diagonal)
     share, masses, start = counts[None] / mass, np.array([mass]), None
-    fast = None if given.size > _FEW_NUMBERS else _in_single(design)
+    fast = None if values.size > _FEW_NUMBERS else _in_single(design)
     if fast is not None and not diagonal and K > _FEW_CLASSES:
         with suppress(CalibrationError):
             start = member.solved(fast, share, masses, _ROUGH_SINGLE).theta[0]
-    found = member.solved(design, share, masses, _ROUGH_SINGLE if single else _FINE, start)
+    solution = member.solved(design, share, masses, _ROUGH_SINGLE if single else _FINE, start)
     gain = None
     if fast is not None and seed is not None and n >= GAIN_FOLDS:
         with suppress(CalibrationError):  # outside a fold, or in single precision
-            order, fold = _order(given, labels, w, clusters), np.empty(n, np.int64)
+            order, fold = _order(values, labels, w, clusters), np.empty(n, np.int64)
             fold[order] = fold_of_rows(n, GAIN_FOLDS, seed, take(clusters, order))
-            gains = _own_loss(given, labels, logits is None) - _losses_outside(member, fast, counts, fold)
+            gains = _own_loss(values, labels, logits is None) - _losses_outside(member, fast, counts, fold)
             held = np.isfinite(gains)
             gain = mean_gain(gains[held], counts[held], take(clusters, held), GAIN_FOLDS)
-    return form.map(found.theta[0]), found, gain
+    return form.map(solution.theta[0]), solution, gain
 
 
 def _in_single(design: Design) -> Design | None:
@@ -339,22 +339,22 @@ def _losses_outside(member: RegressionMember, design: Design, counts: Floats, fo
     tolerance = _ROUGH_GAIN if design.x.size <= _FEW_FOR_GAIN else _ROUGHER_GAIN
     theta = member.solved(design, outside / masses[:, None], masses, tolerance).theta
     held = np.flatnonzero(fold < folds)
-    found = np.full(len(fold), np.nan)
-    found[held] = design.rows(held).losses(theta)[fold[held], np.arange(len(held))]
-    return found
+    losses = np.full(len(fold), np.nan)
+    losses[held] = design.rows(held).losses(theta)[fold[held], np.arange(len(held))]
+    return losses
 
 
-def _own_loss(given: Floats, labels: Integers, probabilities: bool) -> Floats:
+def _own_loss(values: Floats, labels: Integers, probabilities: bool) -> Floats:
     """Return the log loss of each row ``(n,)``, of probabilities of at least 2^-52."""
     if probabilities:
-        own_p = given[np.arange(len(labels)), labels].astype(np.float64)
+        own_p = values[np.arange(len(labels)), labels].astype(np.float64)
         return -np.log(np.maximum(own_p, PROBABILITY_CLIP))
-    found = np.empty(len(labels))
-    for rows in blocks_of_rows(given):
-        z = logits_block(given[rows], False)
+    losses = np.empty(len(labels))
+    for rows in blocks_of_rows(values):
+        z = logits_block(values[rows], False)
         own = log_softmax(z.T)[labels[rows], np.arange(len(z))]
-        found[rows] = -np.maximum(own, np.log(PROBABILITY_CLIP))
-    return found
+        losses[rows] = -np.maximum(own, np.log(PROBABILITY_CLIP))
+    return losses
 
 
 def _structured_form(temperature: float, mass: float, K: int) -> Form:
@@ -401,12 +401,12 @@ def isotonic_member(rows: MemberRows) -> Member:
     return Member("isotonic", held_out, refit)
 
 
-def _isotonic(rows: MemberRows, kept: Integers, orders: list[Integers] | None = None) -> OneVsRest:
+def _isotonic(rows: MemberRows, is_inside: Integers, orders: list[Integers] | None = None) -> OneVsRest:
     curves = []
     for k in range(rows.n_classes):
         p = rows.p[k]
         order = np.argsort(p, kind="stable") if orders is None else orders[k]
-        order = order[kept[order]]
+        order = order[is_inside[order]]
         scores, w = p[order], rows.w[order]
         first = np.flatnonzero(np.append(True, scores[1:] > scores[:-1]))
         mass = np.add.reduceat(w, first)
@@ -440,17 +440,17 @@ def choose(candidates: Sequence[RegressionMember], rows: MemberRows) -> tuple[Re
 
 def rows_of(vector: Vector, folds: int, seed: int) -> MemberRows:
     """Return the rows with weight, with folds that do not depend on the order of the rows or of the classes."""
-    given = vector.p if vector.logits is None else vector.logits
+    values = vector.p if vector.logits is None else vector.logits
     labels, w, clusters = vector.labels, vector.counted, vector.clusters
     if w is not None and not w.all():
-        given, labels, clusters, w = given[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
-    n, K = given.shape
+        values, labels, clusters, w = values[w > 0.0], labels[w > 0.0], take(clusters, w > 0.0), w[w > 0.0]
+    n, K = values.shape
     if n < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(n)} with weight, but {folds} folds need at least {folds}")
     if len(np.unique(labels)) < 2:
         raise OneClass.at("/labels", "contain one class, but a fit needs at least two")
-    order = _order(given, labels, w, clusters)
-    z = np.ascontiguousarray(logits_block(given[order], vector.logits is None).T)
+    order = _order(values, labels, w, clusters)
+    z = np.ascontiguousarray(logits_block(values[order], vector.logits is None).T)
     counts = np.ones(n) if w is None else w[order]
     frequencies = np.bincount(labels, counts[np.argsort(order)], minlength=K) + 1.0
     return MemberRows(
@@ -465,15 +465,15 @@ def rows_of(vector: Vector, folds: int, seed: int) -> MemberRows:
     )
 
 
-def _order(given: Floats, labels: Integers, w: Floats | None, clusters: Integers | None) -> Integers:
+def _order(values: Floats, labels: Integers, w: Floats | None, clusters: Integers | None) -> Integers:
     """Return an order of the rows that permuting rows does not change, nor permuting classes, but for ties.
 
     Ties are rows with the same sorted predictions, the same one for their label, weight and group.
     """
-    apart = np.cos(np.arange(given.shape[1]))
-    ranked = np.sort(given.astype(np.float64), axis=1)
-    keys = [ranked @ apart, given[np.arange(len(labels)), labels]]
-    return np.lexsort([given @ apart, labels, *(key for key in (clusters, w) if key is not None), *keys])
+    apart = np.cos(np.arange(values.shape[1]))
+    ranked = np.sort(values.astype(np.float64), axis=1)
+    keys = [ranked @ apart, values[np.arange(len(labels)), labels]]
+    return np.lexsort([values @ apart, labels, *(key for key in (clusters, w) if key is not None), *keys])
 
 
 def drawn(rows: MemberRows, most: int, seed: int) -> MemberRows:

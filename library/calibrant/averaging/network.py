@@ -165,15 +165,15 @@ def _scores(features: Floats, trained: Sequence[Floats], network: int) -> Floats
     return scores
 
 
-def _train(features: Floats, rows: MemberRows, start: list[Floats], kept: npt.NDArray[np.bool_]) -> list[Floats]:
+def _train(features: Floats, rows: MemberRows, start: list[Floats], is_inside: npt.NDArray[np.bool_]) -> list[Floats]:
     """Return the parameters of F networks, each trained on the rows that are ``kept (F, n)`` for it.
 
     O(F K t D) per row of a step, for t knots and D hidden units. Raises ``NotConverged`` if a number is not finite.
     """
-    random, places = np.random.default_rng(0), [np.flatnonzero(one) for one in kept]
+    random, places = np.random.default_rng(0), [np.flatnonzero(rows_of_network) for rows_of_network in is_inside]
     in_pass = max(1, len(rows) // _BATCH)
     steps = min(_PASSES * in_pass, _MOST_STEPS)
-    parameters = [np.repeat(part[None], len(kept), axis=0) for part in start]
+    parameters = [np.repeat(part[None], len(is_inside), axis=0) for part in start]
     means, squares = ([np.zeros_like(part) for part in parameters] for _ in range(2))
     anchors: list[Floats | float | None] = [0.0, None, 0.0, start[3], None]
     w = rows.w / rows.w.mean()

@@ -62,8 +62,8 @@ def log_pool(parts: Sequence[Floats], labels: Integers, w: Floats, *, least: flo
         if new[0] >= value:
             break
         exponents, (value, p, _) = trial, new
-    kept = np.where(exponents < least, 0.0, exponents)
-    return kept, at(kept)[2]
+    large = np.where(exponents < least, 0.0, exponents)
+    return large, at(large)[2]
 
 
 def _projected(exponents: Floats, gradient: Floats, hessian: Floats) -> Floats:

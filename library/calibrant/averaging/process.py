@@ -95,8 +95,8 @@ class Posterior:
 
     @property
     def _shares(self) -> Floats:
-        kept: Floats = self.weights[self.weights > _LEAST_SHARE]
-        return kept / float(kept.sum())
+        large: Floats = self.weights[self.weights > _LEAST_SHARE]
+        return large / float(large.sum())
 
     def _curves(self, of: Predicted) -> tuple[Floats, Floats]:
         basis, logits = features(of)
@@ -141,17 +141,17 @@ def held_out_maps(process: Posterior, cells: FoldCells) -> tuple[FoldCells, Call
     """
     coarse = cells.coarse(_CELLS)
     basis, logits = features(coarse)
-    kept = np.flatnonzero(process.weights > 0.01)
-    share = process.weights[kept] / process.weights[kept].sum()
+    used = np.flatnonzero(process.weights > 0.01)
+    share = process.weights[used] / process.weights[used].sum()
     folds = coarse.n_folds
-    w, wy = (np.repeat(part[:-1], len(kept), axis=0) for part in coarse.training())
-    variance = np.tile(hypotheses()[kept], (folds, 1))
-    start = np.tile(process.modes.theta[kept], (folds, 1))
+    w, wy = (np.repeat(part[:-1], len(used), axis=0) for part in coarse.training())
+    variance = np.tile(hypotheses()[used], (folds, 1))
+    start = np.tile(process.modes.theta[used], (folds, 1))
     theta = fit_logistic(basis, logits, w, wy, variance, start=start, steps=2).theta
 
     def maps(of: Predicted) -> Floats:
         basis, logits = features(of)
-        away = (logits + product(theta, basis.T)).reshape(folds, len(kept), -1)
+        away = (logits + product(theta, basis.T)).reshape(folds, len(used), -1)
         weights = np.append((1.0 - process.identity) * share, process.identity)
         return np.array([logit_of_mixture(weights, np.vstack([curves, logits])) for curves in away])
 

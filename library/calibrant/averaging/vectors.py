@@ -143,11 +143,11 @@ def combine(members: Sequence[Member], rows: MemberRows) -> Combination:
     penalties = np.array([_OF_POOL, _OF_POOL, _OF_MIXTURE, 0.0])
     totals = -(np.log(weights @ shape) + with_pool.max(axis=0)) @ rows.w + penalties
     shares = np.exp(-(totals - totals.min()) / _ODDS)
-    given = (shares / shares.sum()) @ weights
-    given[given < _LEAST] = 0.0
-    given /= given.sum()
-    gain = np.log(given @ shape) + with_pool.max(axis=0) - own[0]
-    return Combination(given[:-1], pool, float(given[-1]), gain)
+    combined = (shares / shares.sum()) @ weights
+    combined[combined < _LEAST] = 0.0
+    combined /= combined.sum()
+    gain = np.log(combined @ shape) + with_pool.max(axis=0) - own[0]
+    return Combination(combined[:-1], pool, float(combined[-1]), gain)
 
 
 def _cross_fitted_gain(
@@ -157,8 +157,10 @@ def _cross_fitted_gain(
     gain = np.empty(len(rows))
     for fold in range(rows.folds):
         out = rows.fold == fold
-        found = combine(weighed, replace(rows, w=np.where(out, 0.0, rows.w)))
-        gain[out] = _gain_in_order(members, found, rows, np.flatnonzero(out)) if keep_order else found.gain[out]
+        combination = combine(weighed, replace(rows, w=np.where(out, 0.0, rows.w)))
+        gain[out] = (
+            _gain_in_order(members, combination, rows, np.flatnonzero(out)) if keep_order else combination.gain[out]
+        )
     return gain
 
 
@@ -167,15 +169,15 @@ def _in_order(member: Member, rows: MemberRows) -> Member:
     return replace(member, held_out=np.ascontiguousarray(in_order_of(member.held_out.T, rows.z.T).T))
 
 
-def _gain_in_order(members: Sequence[Member], found: Combination, rows: MemberRows, some: Integers) -> Floats:
+def _gain_in_order(members: Sequence[Member], combination: Combination, rows: MemberRows, some: Integers) -> Floats:
     """Return the gain of ``some`` rows if the calibrated values of a row are sorted to preserve the classes' order."""
     pooled = np.zeros((len(some), rows.n_classes))
     mixed = np.zeros_like(pooled)
-    for member, share, exponent in zip(members, found.mixture, found.pool, strict=True):
+    for member, share, exponent in zip(members, combination.mixture, combination.pool, strict=True):
         logarithms = np.maximum(member.held_out[:, some].T, _FLOOR)
         mixed += share * np.exp(logarithms)
         pooled += exponent * logarithms
-    mixed += found.pool_share * softmax_in_place(pooled)
+    mixed += combination.pool_share * softmax_in_place(pooled)
     own = np.arange(len(some)), rows.labels[some]
     ordered = in_order_of(mixed, np.ascontiguousarray(rows.z[:, some].T))[own]
     gain: Floats = np.log(np.maximum(ordered, PROBABILITY_CLIP)) - members[0].held_out[:, some].T[own]
@@ -198,9 +200,9 @@ def fit_averaged_vector(
     identity = Form(1.0, 0.0, whole.prior).map(identity_start(whole.n_classes, 2))
     clipped = np.log(np.maximum(chosen.p, PROBABILITY_CLIP))
     members = [Member("identity", clipped, lambda _: identity), temperature_member(chosen), isotonic_member(chosen)]
-    for i, one in enumerate(tried):
-        with step(i + 1, total, one.name), suppress(CalibrationError):  # no convergence, or squares are too large
-            members.append(one.fit(chosen))
+    for i, candidate in enumerate(tried):
+        with step(i + 1, total, candidate.name), suppress(CalibrationError):  # no convergence, or squares are too large
+            members.append(candidate.fit(chosen))
     report(total - 2, total, "combination")
     last = drawn(whole, _LAST // (3 * whole.n_classes), seed)
     with step(total - 1, total, "all rows"):
@@ -217,10 +219,14 @@ def average_of(
     """
     members = list(members)
     while True:
-        found, diagnostics = _chosen(members, chosen, folds, keep_order=keep_order)
+        combination, diagnostics = _chosen(members, chosen, folds, keep_order=keep_order)
         if diagnostics["held_out_gain"]["log_loss"] <= 0.0:
             return VectorIdentity(), diagnostics
-        used = [i for i, pooled in enumerate(found.pool * found.pool_share) if found.mixture[i] > 0.0 or pooled > 0.0]
+        used = [
+            i
+            for i, pooled in enumerate(combination.pool * combination.pool_share)
+            if combination.mixture[i] > 0.0 or pooled > 0.0
+        ]
         fitted: list[Transform] = []
         with suppress(CalibrationError):
             for i, index in enumerate(used):
@@ -228,7 +234,9 @@ def average_of(
                     fitted.append(members[index].refit(last))
         if len(fitted) == len(used):
             maps = tuple(fitted)
-            return Ensemble(maps, found.mixture[used], found.pool[used], found.pool_share, keep_order), diagnostics
+            return Ensemble(
+                maps, combination.mixture[used], combination.pool[used], combination.pool_share, keep_order
+            ), diagnostics
         del members[used[len(fitted)]]
 
 
@@ -237,16 +245,16 @@ def _chosen(
 ) -> tuple[Combination, dict[str, Any]]:
     """Return the weights of the members, of which the first is the identity, and the diagnostics of the fit."""
     weighed = [_in_order(member, rows) for member in members] if keep_order else members
-    found = combine(weighed, rows)
+    combination = combine(weighed, rows)
     share = rows.w / rows.w.sum()
     gain = _cross_fitted_gain(members, weighed, rows, keep_order=keep_order)
     diagnostics: dict[str, Any] = {
         "folds": folds,
         "held_out_losses": {m.name: -float(share @ rows.own(m.held_out)) for m in members},
-        "weights": {m.name: float(w) for m, w in zip(members, found.mixture, strict=True) if w > 0.0},
-        "exponents": {m.name: float(w) for m, w in zip(members, found.pool, strict=True) if w > 0.0},
-        "pool_share": found.pool_share,
+        "weights": {m.name: float(w) for m, w in zip(members, combination.mixture, strict=True) if w > 0.0},
+        "exponents": {m.name: float(w) for m, w in zip(members, combination.pool, strict=True) if w > 0.0},
+        "pool_share": combination.pool_share,
         "held_out_log_loss": -float(share @ (rows.own(members[0].held_out) + gain)),
         "held_out_gain": mean_gain(gain, rows.w, rows.clusters, folds),
     }
-    return found, diagnostics
+    return combination, diagnostics

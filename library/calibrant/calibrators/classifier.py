@@ -107,17 +107,19 @@ class ScoreCalibrator(BaseEstimator):  # type: ignore[misc]
 
     def transform(self, scores: Floats) -> Floats:
         """Return the predictions to which ``map_`` applies. O(n K)."""
-        found = (scores - self.offset_) * self.factor_
+        predictions = (scores - self.offset_) * self.factor_
         if self.scale_ == "probability":
-            found = np.clip(found, 0.0, 1.0)
-        if found.ndim == 1 and self.reduction != "binary":
-            found = np.column_stack([1.0 - found if self.scale_ == "probability" else np.zeros_like(found), found])
-        return found
+            predictions = np.clip(predictions, 0.0, 1.0)
+        if predictions.ndim == 1 and self.reduction != "binary":
+            predictions = np.column_stack(
+                [1.0 - predictions if self.scale_ == "probability" else np.zeros_like(predictions), predictions]
+            )
+        return predictions
 
     def predict(self, scores: Floats) -> Floats:
         """Return calibrated probabilities of the shape of ``scores``. O(n K)."""
-        found = np.clip(self.map_.apply(self.transform(scores)), 0.0, 1.0)
-        return found[:, 1] if found.ndim > scores.ndim else found
+        calibrated = np.clip(self.map_.apply(self.transform(scores)), 0.0, 1.0)
+        return calibrated[:, 1] if calibrated.ndim > scores.ndim else calibrated
 
     @property
     def beta_(self) -> float:
@@ -139,14 +141,16 @@ class CalibratedClassifier:
         """Return calibrated probabilities (n, K), or (n, L) of L labels."""
         scores, known = _scores(self.estimator, X, self.classes)
         if self.classes.ndim == 2:
-            return np.column_stack([one.predict(s) for one, s in zip(self.calibrators, scores.T, strict=True)])
-        found = self.calibrators[0].predict(scores)
-        found = np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
+            return np.column_stack(
+                [calibrator.predict(s) for calibrator, s in zip(self.calibrators, scores.T, strict=True)]
+            )
+        calibrated = self.calibrators[0].predict(scores)
+        calibrated = np.column_stack([1.0 - calibrated, calibrated]) if calibrated.ndim == 1 else calibrated
         if not known.all():
-            found = found * known
-        total = found.sum(axis=1, keepdims=True)
-        share = np.full_like(found, 1.0 / found.shape[1])
-        np.divide(found, total, out=share, where=total > 0.0)
+            calibrated = calibrated * known
+        total = calibrated.sum(axis=1, keepdims=True)
+        share = np.full_like(calibrated, 1.0 / calibrated.shape[1])
+        np.divide(calibrated, total, out=share, where=total > 0.0)
         return share
 
 
@@ -306,7 +310,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             if not self.ensemble:
                 estimators = [clone(estimator).fit(X, y, **routed.estimator.fit)]
             rows = np.concatenate([np.arange(len(y))[test] for _, test in splits])
-            scores = np.concatenate([found for _, found in folds])
+            scores = np.concatenate([of_fold for _, of_fold in folds])
         if unfitted.method == "prior-shift" and _is_of_trees(estimator):
             warn(
                 "prior-shift assumes a model that follows the base rate of its training rows, which trees often do not"
@@ -318,13 +322,15 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if multi_label:
             columns = zip(scores.T, y.T, strict=True)
             calibrators = [clone(unfitted).fit(column, labels, weights) for column, labels in columns]
-            self.map_: Any = [one.map_ for one in calibrators]
+            self.map_: Any = [of_label.map_ for of_label in calibrators]
         else:
             calibrator = unfitted.fit(scores, np.searchsorted(self.classes_, y), weights)
             if all(isinstance(name, str) for name in self.classes_):
                 calibrator.map_ = replace(calibrator.map_, class_names=tuple(map(str, self.classes_)))
             calibrators, self.map_ = [calibrator], calibrator.map_
-        self.calibrated_classifiers_ = [CalibratedClassifier(one, calibrators, self.classes_) for one in estimators]
+        self.calibrated_classifiers_ = [
+            CalibratedClassifier(of_label, calibrators, self.classes_) for of_label in estimators
+        ]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimators[0], name):
                 setattr(self, name, getattr(estimators[0], name))
@@ -358,9 +364,9 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         (3, 2)
         """
         check_is_fitted(self)
-        first, *others = (one.predict_proba(X) for one in self.calibrated_classifiers_)
-        found: Floats = sum(others, first) / len(self.calibrated_classifiers_)
-        return found
+        first, *others = (calibrated.predict_proba(X) for calibrated in self.calibrated_classifiers_)
+        mean: Floats = sum(others, first) / len(self.calibrated_classifiers_)
+        return mean
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class with the largest calibrated probability.
@@ -391,8 +397,8 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         probabilities = self.predict_proba(X)
         if self.classes_.ndim == 2:
             return (probabilities > 0.5).astype(np.int64)
-        found: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
-        return found
+        predicted: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return predicted
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing of the estimator and the splitter.
@@ -451,16 +457,16 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """Return the parameters for the estimator's ``fit`` and the splitter's ``split``."""
         if _routes():
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-        given, known = dict(fit_params), signature(estimator.fit).parameters
-        takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
-        for name in given:
+        passed, known = dict(fit_params), signature(estimator.fit).parameters
+        takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
+        for name in passed:
             if name not in known and (not takes_any or (isinstance(estimator, FrozenEstimator) and name == "weights")):
                 raise TypeError(f"fit() has no argument {name}; {_meant_by(name)}")
         if sample_weight is not None and "sample_weight" in known:
-            given["sample_weight"] = sample_weight
+            passed["sample_weight"] = sample_weight
         elif sample_weight is not None and not isinstance(estimator, FrozenEstimator):
             warn(f"{type(estimator).__name__} does not accept sample_weight; only the calibration map uses the weights")
-        return Bunch(estimator=Bunch(fit=given), splitter=Bunch(split={}))
+        return Bunch(estimator=Bunch(fit=passed), splitter=Bunch(split={}))
 
     def _splitter(self, y: Labels) -> Any:
         """Return the cross-validation splitter; raise ValueError if a class has fewer rows than there are folds."""
@@ -541,15 +547,15 @@ def _is_of_trees(estimator: Any) -> bool:
     if isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    return any(re.search("Tree|Forest|Boost|XGB|LGBM", each.__name__) for each in type(last).__mro__)
+    return any(re.search("Tree|Forest|Boost|XGB|LGBM", ancestor.__name__) for ancestor in type(last).__mro__)
 
 
 def _fit_fold(
     estimator: Any, X: Any, y: Labels, train: Any, test: Any, classes: Any, params: Mapping[str, Any]
 ) -> tuple[Any, Floats]:
     """Fit the estimator to the training rows; return it and its scores of the test rows."""
-    given = _check_method_params(X, params=params, indices=train)
-    estimator.fit(_safe_indexing(X, train), y[train], **given)
+    of_fold = _check_method_params(X, params=params, indices=train)
+    estimator.fit(_safe_indexing(X, train), y[train], **of_fold)
     return estimator, _scores(estimator, _safe_indexing(X, test), classes)[0]
 
 
@@ -604,7 +610,7 @@ def _rounded(logits: Any) -> Any:
     The last bits of a product of matrices depend on the number of rows, and a map may have a step at a row of its fit.
     """
     if isinstance(logits, list):
-        return [_rounded(each) for each in logits]
+        return [_rounded(part) for part in logits]
     fraction, exponent = np.frexp(np.asarray(logits, dtype=np.float64))
     return np.ldexp(np.round(np.ldexp(fraction, 40)), exponent - 40)
 

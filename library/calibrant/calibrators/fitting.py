@@ -206,12 +206,12 @@ class Fitting:
                 return self._joined(fits, curves, diagnose=context.diagnose)
         if name == "canonical":
             vector = whole_vector(batch)
-            transform, found = self.method.transform(vector, context, self.options)
+            transform, diagnostics = self.method.transform(vector, context, self.options)
             with step(999, 1000):  # the fit takes almost all of the time
                 if context.diagnose and self.method.traits.keeps_top_label != "yes":
-                    found |= _accuracies(vector, transform)
+                    diagnostics |= _accuracies(vector, transform)
                 report(1, 1, "done")
-            return self._made(transform, found, batch)
+            return self._made(transform, diagnostics, batch)
         event = reduce(batch, name)
         with naming_reductions(event):
             return self._made(*self.method.curve(event, context, self.options), batch)
@@ -246,9 +246,9 @@ class Fitting:
         Raises ``InvalidDocument`` if curves are invalid or missing. O(n K) times the cost of a curve.
         """
         fits = self._curves(batch)
-        given = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
+        of_parts = [curve for i, part in enumerate(documents) for curve in read_array(part, "curves", where=f"/{i}")]
         with reporting(progress):
-            return self._joined(fits, read_curves({"curves": given}, len(fits), len(fits)))
+            return self._joined(fits, read_curves({"curves": of_parts}, len(fits), len(fits)))
 
     def _curves(self, batch: Batch) -> CurveFits:
         name = self.resolve(batch.predictions.n_classes)
@@ -258,24 +258,24 @@ class Fitting:
 
     def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], *, diagnose: bool = True) -> CalibrationMap:
         transform = fits.together(curves)
-        found = _accuracies(fits.vector, transform) if diagnose else {}
+        diagnostics = _accuracies(fits.vector, transform) if diagnose else {}
         report(1, 1, "done")
-        return self._made(transform, found, fits.batch)
+        return self._made(transform, diagnostics, fits.batch)
 
     def _made(self, function: Curve | Transform, diagnostics: dict[str, Any], batch: Batch) -> CalibrationMap:
-        given = batch.predictions
-        name = self.resolve(given.n_classes)
-        return CalibrationMap(self.method.name, function, name, given.scale, given.n_classes, diagnostics)
+        predictions = batch.predictions
+        name = self.resolve(predictions.n_classes)
+        return CalibrationMap(self.method.name, function, name, predictions.scale, predictions.n_classes, diagnostics)
 
 
 def _accuracies(vector: Vector, function: Any) -> dict[str, Any]:
     """Return the accuracy on the rows of the fit, before and after the map."""
     report(0, 1, "accuracy")
-    given = vector.p if vector.logits is None else vector.logits
+    values = vector.p if vector.logits is None else vector.logits
     before, after = np.empty((2, len(vector)), bool)
-    for part in blocks_of_rows(given, 16):
+    for part in blocks_of_rows(values, 16):
         rows = vector.rows(np.arange(len(vector))[part])
-        before[part] = given[part].argmax(axis=1) == rows.labels
+        before[part] = values[part].argmax(axis=1) == rows.labels
         after[part] = transformed(function, rows).argmax(axis=1) == rows.labels
     return {"accuracy_before": _share(before, vector.w), "accuracy_after": _share(after, vector.w)}
 
@@ -297,12 +297,14 @@ _NO_GAIN = "the cross-fitted log loss does not improve: the map may do harm on n
 _UNCHANGED = "no improvement was found, so the map leaves the predictions as they are"
 
 
-def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping[str, Any]) -> dict[str, Any] | None:
+def _cross_fitted_gain(
+    fitting: Fitting, batch: Batch, seed: int, diagnostics: Mapping[str, Any]
+) -> dict[str, Any] | None:
     """Return the mean decrease of the log loss per row, in nats, and its standard error over rows.
 
     Each row is predicted by a map fitted to the other folds. If choosing takes long, these fits keep the strengths and
-    the smoothing ``found`` by the fit to all rows. None for slow methods without a chosen strength, and if a fit
-    outside a fold fails.
+    the smoothing in the ``diagnostics`` of the fit to all rows. None for slow methods without a chosen strength, and if
+    a fit outside a fold fails.
     """
     if len(batch) > _MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), _MOST_ROWS, replace=False)))
@@ -310,10 +312,14 @@ def _cross_fitted_gain(fitting: Fitting, batch: Batch, seed: int, found: Mapping
         return None
     context = FitContext(seed, diagnose=False)
     if GAIN_FOLDS * fitting.seconds(batch) > _MOST_SECONDS:
-        context = replace(context, smoothing=found.get("smoothing"))
-        kept = {name: found[name] for name in _STRENGTHS if fitting.options.get(name, 0.0) is None and found.get(name)}
-        fitting = replace(fitting, options={**fitting.options, **kept})
-        if not kept and GAIN_FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
+        context = replace(context, smoothing=diagnostics.get("smoothing"))
+        strengths = {
+            name: diagnostics[name]
+            for name in _STRENGTHS
+            if fitting.options.get(name, 0.0) is None and diagnostics.get(name)
+        }
+        fitting = replace(fitting, options={**fitting.options, **strengths})
+        if not strengths and GAIN_FOLDS * fitting.seconds(batch, context.smoothing) > _MOST_SECONDS_KEPT:
             return None
     batch = batch.rows(whole_vector(batch).order())
     try:
@@ -363,9 +369,9 @@ def with_training(
     """Return the map with its cross-fitted gain, the digest of its rows, its options and seed, and names of classes."""
     stated = {name: list(value) if isinstance(value, tuple) else plain(value) for name, value in options.items()}
     sample = sample_of(batch)
-    kept: dict[str, Any] = {} if sample is None else {"sample": sample}
-    kept |= {} if batch.weights is None else {"weights_kind": batch.weights_kind}
-    diagnostics = {**fitted.diagnostics, "fit": {"options": stated, "seed": seed, **kept}}
+    of_rows: dict[str, Any] = {} if sample is None else {"sample": sample}
+    of_rows |= {} if batch.weights is None else {"weights_kind": batch.weights_kind}
+    diagnostics = {**fitted.diagnostics, "fit": {"options": stated, "seed": seed, **of_rows}}
     gain = diagnostics.get("held_out_gain")
     if gain is None:
         gain = _cross_fitted_gain(Fitting.read(fitted.method, options, fitted.reduction), batch, seed, diagnostics)

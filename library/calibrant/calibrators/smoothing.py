@@ -84,16 +84,16 @@ def fit_smoothed_curve(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], eve
 
 def fit_curve_with(fit: Callable[[Event], tuple[Curve, dict[str, Any]]], event: Event, amount: float) -> Fitted:
     """Fit a curve to an event that is smoothed by an amount."""
-    curve, found = fit(smoothed_event(event, amount))
-    return (curve if amount == 0.0 else Smoothed(amount, (curve,))), found | {"smoothing": amount}
+    curve, diagnostics = fit(smoothed_event(event, amount))
+    return (curve if amount == 0.0 else Smoothed(amount, (curve,))), diagnostics | {"smoothing": amount}
 
 
 def fit_smoothed_vector(fit: Callable[[Vector], FittedTransform], vector: Vector, seed: int) -> Fitted:
     """Fit a transform to whole vectors, smoothed by the amount of least held-out log loss. 25 fits."""
 
     def losses(transform: Transform, held_out: Vector) -> Floats:
-        found = transformed(transform, held_out)[np.arange(len(held_out)), held_out.labels]
-        return -np.log(np.maximum(found, PROBABILITY_CLIP))
+        own = transformed(transform, held_out)[np.arange(len(held_out)), held_out.labels]
+        return -np.log(np.maximum(own, PROBABILITY_CLIP))
 
     return fit_vector_with(fit, vector, _chosen(fit, vector, smoothed_vector, losses, seed))
 
@@ -117,14 +117,14 @@ def fit_cross_fitted(fit: Callable[[Vector, float], FittedTransform], vector: Ve
         worse += best is not None
         try:
             with step(i, len(AMOUNTS), "amounts of smoothing"):
-                transform, found = fit(smoothed_vector(vector, amount), least)
+                transform, diagnostics = fit(smoothed_vector(vector, amount), least)
         except Outdone:
             pass
         except CalibrationError as error:
             failed = failed or error
         else:
-            if best is None or found["held_out_log_loss"] < least:
-                best, least, worse = (amount, transform, found), found["held_out_log_loss"], 0
+            if best is None or diagnostics["held_out_log_loss"] < least:
+                best, least, worse = (amount, transform, diagnostics), diagnostics["held_out_log_loss"], 0
         if worse == _WORSE and vector.n_classes > MANY:
             break
     if best is None:
@@ -132,8 +132,8 @@ def fit_cross_fitted(fit: Callable[[Vector, float], FittedTransform], vector: Ve
     return _smoothed(*best)
 
 
-def _smoothed(amount: float, transform: Transform, found: dict[str, Any]) -> Fitted:
-    return (transform if amount == 0.0 else SmoothedVector(amount, (transform,))), found | {"smoothing": amount}
+def _smoothed(amount: float, transform: Transform, diagnostics: dict[str, Any]) -> Fitted:
+    return (transform if amount == 0.0 else SmoothedVector(amount, (transform,))), diagnostics | {"smoothing": amount}
 
 
 def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> float:
@@ -151,7 +151,7 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> fl
             total = 0.0
             for held_out in range(FOLDS):
                 outside, inside = (
-                    np.flatnonzero(kept) for kept in ((fold >= 0) & (fold != held_out), fold == held_out)
+                    np.flatnonzero(mask) for mask in ((fold >= 0) & (fold != held_out), fold == held_out)
                 )
                 rest = moved.rows(inside)
                 own = losses(fit(moved.rows(outside))[0], rest)

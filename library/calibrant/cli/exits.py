@@ -61,7 +61,7 @@ def current_context() -> typer.Context | None:
 
 def has_option(context: typer.Context, flag: str) -> bool:
     """Whether the command has this option."""
-    return any(flag in each.opts for each in context.command.params)
+    return any(flag in parameter.opts for parameter in context.command.params)
 
 
 def is_stated(name: str) -> bool:

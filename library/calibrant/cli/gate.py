@@ -41,14 +41,14 @@ class Gate(NamedTuple):
     by: By
 
     @classmethod
-    def read(cls, given: Sequence[str] | None, by: str, *, keys: Sequence[str], interval: float | None) -> Gate:
+    def read(cls, bounds_given: Sequence[str] | None, by: str, *, keys: Sequence[str], interval: float | None) -> Gate:
         """Parse the bounds before anything is measured; ``keys`` are the keys of the requested measures."""
         if by not in get_args(By):
             raise typer.BadParameter(f"must be one of: {', '.join(get_args(By))}", param_hint="--fail-by")
         if by in ("lower", "upper") and interval is None:
             raise typer.BadParameter(f"{by} needs --interval", param_hint="--fail-by")
         bounds: dict[str, float] = {}
-        for text in given or ():
+        for text in bounds_given or ():
             key, equals, number = text.rpartition("=")
             if not equals:
                 raise typer.BadParameter(f"must be MEASURE=BOUND, such as {keys[0]}=0.05", param_hint=_FLAG)
@@ -63,24 +63,24 @@ class Gate(NamedTuple):
         measures = (after or report)["measures"]
         above = False
         for key, bound in self.bounds.items():
-            found, name = self._of(measures[key], key)
-            if found > bound:
+            number, name = self._of(measures[key], key)
+            if number > bound:
                 above = True
-                say(f"{key} is {found:.6g} ({name}{', after the map' if after else ''}), above {bound:g}")
+                say(f"{key} is {number:.6g} ({name}{', after the map' if after else ''}), above {bound:g}")
         if above:
             raise typer.Exit(ABOVE)
 
     def _of(self, measure: Mapping[str, Any], key: str) -> tuple[float, str]:
         """Return the number that is compared with the bound, and its name."""
-        found, name = measure["value"], "value"
+        number, name = measure["value"], "value"
         if self.by == "debiased" and measure["debiased"] is not None:
-            found, name = measure["debiased"], "debiased"
+            number, name = measure["debiased"], "debiased"
         elif self.by in _ENDS:
             interval, name = measure["interval"], f"{self.by} end of the interval"
-            found = None if interval is None else interval[_ENDS[self.by]]
-        if found is None:
+            number = None if interval is None else interval[_ENDS[self.by]]
+        if number is None:
             raise Refused(f"{_FLAG} cannot compare {key}: {measure['problem'] or f'it has no {name}'}")
-        return float(found), name
+        return float(number), name
 
 
 def _bound(text: str) -> float:

@@ -126,11 +126,11 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; an option that takes one value may be given once, since the last would win."""
-        given = [arg.split("=")[0] for arg in args[: args.index("--") if "--" in args else None]]
-        for each in self.params:
-            times = sum(given.count(name) for name in each.opts)
-            if times > 1 and not (getattr(each, "multiple", True) or getattr(each, "is_flag", False)):
-                ctx.fail(f"{each.opts[0]} takes one value, and was given {times} times")
+        flags = [arg.split("=")[0] for arg in args[: args.index("--") if "--" in args else None]]
+        for parameter in self.params:
+            times = sum(flags.count(name) for name in parameter.opts)
+            if times > 1 and not (getattr(parameter, "multiple", True) or getattr(parameter, "is_flag", False)):
+                ctx.fail(f"{parameter.opts[0]} takes one value, and was given {times} times")
         copied = list(args)
         try:
             rest = super().parse_args(ctx, args)
@@ -139,7 +139,7 @@ class Command(TyperCommand):
             familiar = {**_FAMILIAR_OPTIONS, **_FAMILIAR_OF.get(str(self.name), {})}.get(option)
             if familiar:
                 ctx.fail(f"No such option: {option}; did you mean {familiar}?")
-            listed = [flag for flag in _LISTED if flag in given]
+            listed = [flag for flag in _LISTED if flag in flags]
             if listed and "extra argument" in str(error):
                 ctx.fail(f"{listed[0]} takes values that are separated by commas, without blanks, such as 1,5")
             raise
@@ -148,15 +148,15 @@ class Command(TyperCommand):
 
     def _check_numbers(self, ctx: Any, args: list[str]) -> None:
         """Refuse numbers such as ``1_0``, ``5.0`` for an integer, and digits of other scripts, which typer accepts."""
-        given = self.make_parser(ctx).parse_args(args)[0]
-        for each in self.params:
-            text, kind = each.consume_value(ctx, given)[0], type(ctx.params.get(each.name))
+        values = self.make_parser(ctx).parse_args(args)[0]
+        for parameter in self.params:
+            text, kind = parameter.consume_value(ctx, values)[0], type(ctx.params.get(parameter.name))
             if not isinstance(text, str) or kind not in (int, float):
                 continue
             if kind is int and not _WHOLE.fullmatch(text):
-                ctx.fail(f"{each.opts[0]} must be a whole number in plain digits")
+                ctx.fail(f"{parameter.opts[0]} must be a whole number in plain digits")
             if kind is float and not _NUMBER.fullmatch(text):
-                ctx.fail(f"{each.opts[0]} must be a number in plain digits")
+                ctx.fail(f"{parameter.opts[0]} must be a number in plain digits")
 
 
 class Commands(TyperGroup):

@@ -108,13 +108,13 @@ def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
     if columns["labels"] is None:
         raise Refused("--what labels needs --label, the column of the outcomes")
     decimal = options_of(columns, "numbers").decimal
-    found = []
+    outcomes = []
     for i, text in enumerate(_texts(source, file, columns, columns["labels"])):
         try:
-            found.append(number(with_point(text) if decimal == "," else text))
+            outcomes.append(number(with_point(text) if decimal == "," else text))
         except ValueError:
             raise Refused(f"{name_of(file)}: the outcome in row {i + 1} is not a number") from None
-    return found
+    return outcomes
 
 
 def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:
@@ -168,8 +168,8 @@ def _seconds(text: str) -> float:
     try:
         return number(text)
     except ValueError:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_time(text: str) -> bool:

@@ -40,9 +40,9 @@ def read_json(text: str | bytes) -> Any:
     """Parse strict JSON; raises ``json.JSONDecodeError``, also for NaN and for a duplicate key."""
     import orjson
 
-    found = orjson.loads(text)  # rejects NaN
+    document = orjson.loads(text)  # rejects NaN
     json.loads(text, object_pairs_hook=_each_once)
-    return found
+    return document
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> None:
@@ -50,14 +50,14 @@ def _each_once(pairs: list[tuple[str, Any]]) -> None:
         raise json.JSONDecodeError("an object has a duplicate key", "", 0)
 
 
-def read_measures(given: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
+def read_measures(texts: Sequence[str] | None) -> list[str | dict[str, Any]] | None:
     """Parse ``--measure``: names and JSON objects."""
-    for text in given or ():
+    for text in texts or ():
         names = text.replace(",", " ").split()
         if len(names) > 1 and not text.lstrip().startswith("{"):
             repeated = " ".join(f"--measure {name}" for name in names)
             raise typer.BadParameter(f"takes one measure; repeat it: {repeated}", param_hint="--measure")
-    return [read_object(text) if text.lstrip().startswith("{") else text for text in given] if given else None
+    return [read_object(text) if text.lstrip().startswith("{") else text for text in texts] if texts else None
 
 
 def read_object(text: str, flag: str = "--measure") -> dict[str, Any]:
@@ -71,10 +71,10 @@ def read_object(text: str, flag: str = "--measure") -> dict[str, Any]:
     return read
 
 
-def read_options(given: Sequence[str] | None) -> dict[str, Any]:
+def read_options(pairs: Sequence[str] | None) -> dict[str, Any]:
     """Parse ``name=value`` pairs; a value that is not JSON is a string."""
     options: dict[str, Any] = {}
-    for pair in given or ():
+    for pair in pairs or ():
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise typer.BadParameter("must be name=value, such as folds=5", param_hint="--option")

@@ -77,12 +77,12 @@ def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(
+    empty = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False
     )
     for i, name in enumerate(columns):
-        made.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
-    return made
+        empty.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    return empty
 
 
 def _console() -> Console:
@@ -130,10 +130,10 @@ def _replaced(out: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def counted(rows: Sequence[Any] | int, one: str = "row", several: str = "rows") -> str:
+def counted(rows: Sequence[Any] | int, singular: str = "row", several: str = "rows") -> str:
     """Return a count with its noun, such as ``1,797 rows``."""
     n = rows if isinstance(rows, int) else len(rows)
-    return f"{n:,} {one if n == 1 else several}"
+    return f"{n:,} {singular if n == 1 else several}"
 
 
 def weighted(diagnostics: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:
     rows = []
     for key, was in before.items():
         now, again = after[key], after[key]["parts"]
-        ends = [_number(found[kind]) for kind in ("value", "debiased") for found in (was, now)]
+        ends = [_number(side[kind]) for kind in ("value", "debiased") for side in (was, now)]
         out_of_fold = [_number(again.get(kind)) for kind in ("cross_fitted", "cross_fitted_debiased")]
         rows.append((key, *ends, *out_of_fold, _interval(now["interval"]), _p(now["p_value"])))
     shown = "after (in-sample)" if in_sample else "after"
@@ -112,8 +112,8 @@ def comparison_tables(report: Json) -> Iterator[str | Table]:
         yield f"The rank is by {comparison['rank_by']}; its {level} intervals are simultaneous over all models."
     rows = [
         (key, plain(" - ".join(pair["between"])), *_of_pair(pair))
-        for key, found in comparison["measures"].items()
-        for pair in found["pairs"]
+        for key, compared in comparison["measures"].items()
+        for pair in compared["pairs"]
     ]
     if rows:
         yield _filled((f"difference ({comparison['correction']})", "pair", "value", "interval", "p-value"), rows)
@@ -135,13 +135,13 @@ def _contestants(comparison: Json, rank_by: str | None, title: str) -> Table:
             low, high = ends.get(name, (place, place))
             ranks[name] = str(place) if low == high else f"{place} ({low} to {high})"
     shown = table(title, *keys, *(["rank"] if ranks else []))
-    for one in comparison["contestants"]:
+    for contestant in comparison["contestants"]:
         values = (
-            _above(_number(one["measures"][key][comparison["measures"][key]["of"]]), one["measures"][key])
+            _above(_number(contestant["measures"][key][comparison["measures"][key]["of"]]), contestant["measures"][key])
             for key in keys
         )
-        name = f"{plain(one['name'])} (in-sample)" if one["in_sample"] else plain(one["name"])
-        shown.add_row(name, *values, *([ranks.get(one["name"], _NONE)] if ranks else []))
+        name = f"{plain(contestant['name'])} (in-sample)" if contestant["in_sample"] else plain(contestant["name"])
+        shown.add_row(name, *values, *([ranks.get(contestant["name"], _NONE)] if ranks else []))
     return shown
 
 
@@ -178,9 +178,9 @@ def _group_table(side: lookup.GroupSide, rows: Mapping[str, int], by: str) -> Ta
     return shown
 
 
-def _above(number: str, found: Json) -> str:
+def _above(number: str, measure: Json) -> str:
     """The number above its interval, if it has one."""
-    return number if found["interval"] is None else f"{number}\n{_interval(found['interval'])}"
+    return number if measure["interval"] is None else f"{number}\n{_interval(measure['interval'])}"
 
 
 def _gap(gap: Json, which: str | None) -> str:
@@ -193,17 +193,17 @@ def _gap(gap: Json, which: str | None) -> str:
 def _problems(report: Json) -> Iterator[str]:
     """The reasons why measures have no value or no interval."""
     for where, measures in (("", report["measures"]), (" after the map", report.get("after", {}).get("measures", {}))):
-        for key, found in measures.items():
-            if found["problem"]:
-                yield f"{key}{where}: {found['problem']}"
+        for key, measure in measures.items():
+            if measure["problem"]:
+                yield f"{key}{where}: {measure['problem']}"
 
 
 def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table without its empty columns."""
-    kept = [i for i in range(len(columns)) if any(row[i] != _NONE for row in rows)]
-    shown = table(*(columns[i] for i in kept))
+    filled = [i for i in range(len(columns)) if any(row[i] != _NONE for row in rows)]
+    shown = table(*(columns[i] for i in filled))
     for row in rows:
-        shown.add_row(*(row[i] for i in kept))
+        shown.add_row(*(row[i] for i in filled))
     return shown
 
 

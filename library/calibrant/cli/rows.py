@@ -72,11 +72,11 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
                 parameters.append(own.replace(name=name, default=option.default, annotation=annotation))
 
         @wraps(command)
-        def run(**given: Any) -> None:
-            columns = {name: given.pop(name) for name in names}
-            if len(given.get("files", ())) < 2:
+        def run(**arguments: Any) -> None:
+            columns = {name: arguments.pop(name) for name in names}
+            if len(arguments.get("files", ())) < 2:
                 check_join(columns)
-            command(columns=columns, **given)
+            command(columns=columns, **arguments)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         setattr(run, "__signature__", Signature(parameters))  # noqa: B010 - which mypy does not know
@@ -130,12 +130,12 @@ def source_of(file: Path) -> Iterator[BinaryIO]:
     with contextlib.ExitStack() as stack:
         source = cast(BinaryIO, sys.stdin.buffer if file == STANDARD else stack.enter_context(file.open("rb")))
         if not source.seekable():
-            kept = stack.enter_context(spooled())
+            copied = stack.enter_context(spooled())
             try:
-                write_blocks(blocks_of(source), kept, FileLimits())
+                write_blocks(blocks_of(source), copied, FileLimits())
             except TabularError as error:
                 raise Refused(_line(error, file)) from error
-            source = kept
+            source = copied
         yield source
 
 
@@ -211,10 +211,10 @@ def reduction_of(rows: Sheet, reduction: str | None) -> str | None:
     """
     from calibrant.core.inputs import reduction_by_name
 
-    found = rows.reduction if reduction is None else reduction_by_name(reduction, rows.classes)
-    if rows.predictions.ndim > 1 or found is None or not found.startswith("class:"):
-        return found
-    if found != "class:1":
+    resolved = rows.reduction if reduction is None else reduction_by_name(reduction, rows.classes)
+    if rows.predictions.ndim > 1 or resolved is None or not resolved.startswith("class:"):
+        return resolved
+    if resolved != "class:1":
         raise Refused("--reduction: must be class:1 for one column of predictions, which is that of class 1")
     return "binary"
 
@@ -372,8 +372,8 @@ def _words(context: typer.Context, without: Sequence[str] = (), only: Sequence[s
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE" or not set(parameter.opts).isdisjoint(without):
             continue
-        given = context.params[name]
-        for value in given if isinstance(given, list | tuple) else [given]:
+        values = context.params[name]
+        for value in values if isinstance(values, list | tuple) else [values]:
             if parameter.param_type_name == "argument":
                 text = str(value)
                 yield f"./{text}" if text.startswith("-") and text != "-" else text
@@ -388,7 +388,7 @@ def _near(name: str, offer: Sequence[str]) -> list[str]:
     from difflib import get_close_matches
 
     by_lower = {text.lower(): text for text in offer}
-    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=2)]
+    return [by_lower[similar] for similar in get_close_matches(name.lower(), by_lower, n=2)]
 
 
 def _shell(text: str) -> str:

@@ -65,13 +65,13 @@ def source_arguments(columns: Columns, where: Sequence[str] | None, *names: str)
             raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=option.flag)
         if name in names and not columns.get(name):
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint=option.flag)
-    found = {argument: columns[name] for name, argument in _ARGUMENTS.items() if columns.get(name) is not None}
-    if len(found.get("group") or ()) > 1:
+    arguments = {argument: columns[name] for name, argument in _ARGUMENTS.items() if columns.get(name) is not None}
+    if len(arguments.get("group") or ()) > 1:
         raise typer.BadParameter("must be one column of a folder, pattern or URL", param_hint="--group")
-    found["group"] = (found.get("group") or [None])[0]
-    predictions = list(found["prediction"])
-    found["prediction"] = predictions[0] if len(predictions) == 1 else predictions
-    return found | {"where": conditions_of(where)}
+    arguments["group"] = (arguments.get("group") or [None])[0]
+    predictions = list(arguments["prediction"])
+    arguments["prediction"] = predictions[0] if len(predictions) == 1 else predictions
+    return arguments | {"where": conditions_of(where)}
 
 
 def conditions_of(where: Sequence[str] | None) -> list[list[Any]]:

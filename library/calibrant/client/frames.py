@@ -128,24 +128,24 @@ def moment_of(value: float | str | datetime | None) -> str | None:
     return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).isoformat()
 
 
-def given_back(given: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:
+def given_back(predictions: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:
     """Convert values to the type of the predictions, with the same index, name and columns.
 
     ``columns`` are the names of the columns in the order of the values, if that is another than in a frame.
     """
-    if columns is not None and values.ndim == 2 and is_frame(given):
-        return like(given, values, columns)
-    name_of_library, kind = frame_type(given)
+    if columns is not None and values.ndim == 2 and is_frame(predictions):
+        return like(predictions, values, columns)
+    name_of_library, kind = frame_type(predictions)
     if kind not in ("Series", "DataFrame"):
         return values
     library = import_module(name_of_library)
-    name = given.name if kind == "Series" else None
+    name = predictions.name if kind == "Series" else None
     if name_of_library == "pandas":
         if values.ndim == 2:
-            return library.DataFrame(values, index=given.index, columns=given.columns)
-        return library.Series(values, index=given.index, name=name)
+            return library.DataFrame(values, index=predictions.index, columns=predictions.columns)
+        return library.Series(values, index=predictions.index, name=name)
     if values.ndim == 2:
-        return library.DataFrame(values, schema=given.columns, orient="row")
+        return library.DataFrame(values, schema=predictions.columns, orient="row")
     return library.Series(name or "", values)
 
 
@@ -263,18 +263,20 @@ _NAMES = ("groups", "clusters", "by", "times", "known")
 def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
     options = {name: rows.get(name) for name in ("level", "weights_kind")}
-    given = {name: value for name, value in rows.items() if name not in options and value is not None}
-    if "quantiles" in given and "levels" not in given:
-        given["levels"] = levels_in_names(given["quantiles"])
-    check_aligned({name: value for name, value in given.items() if name != "levels"})
-    named = {name: names_of(np.array(group_names(given[name])), name) for name in _NAMES if name in given}
-    return {name: numbers_of(value, name) for name, value in given.items() if name not in _NAMES} | named, options
+    columns = {name: value for name, value in rows.items() if name not in options and value is not None}
+    if "quantiles" in columns and "levels" not in columns:
+        columns["levels"] = levels_in_names(columns["quantiles"])
+    check_aligned({name: value for name, value in columns.items() if name != "levels"})
+    named = {name: names_of(np.array(group_names(columns[name])), name) for name in _NAMES if name in columns}
+    return {name: numbers_of(value, name) for name, value in columns.items() if name not in _NAMES} | named, options
 
 
 def arguments_of(call: Callable[..., Any]) -> list[str]:
     """Return the names of the arguments of a call, without those of its rows."""
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return [name for name, each in signature(call).parameters.items() if each.kind in named and name != "patience"]
+    return [
+        name for name, parameter in signature(call).parameters.items() if parameter.kind in named and name != "patience"
+    ]
 
 
 def refuse_unknown(rows: Mapping[str, Any], known: list[str]) -> None:
@@ -295,19 +297,19 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
     ``known`` are the names of the classes of a map.
     """
     refuse_unknown(rows, [*_ARRAYS, *_OPTIONS, *_LABELS, "sample_weight", "features"])
-    given = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
+    arrays = {name: rows[name] for name in _ARRAYS if rows.get(name) is not None}
     if rows.get("sample_weight") is not None:
-        if "weights" in given:
+        if "weights" in arrays:
             raise UnusableRows("sample_weight: is another name of weights; pass one of the two")
-        given["weights"] = rows["sample_weight"]
-    check_aligned(given)
+        arrays["weights"] = rows["sample_weight"]
+    check_aligned(arrays)
     options = {name: rows.get(name) for name in _OPTIONS}
-    if "predictions" in given and "labels" in given and array_of(given["labels"], "labels").ndim == 2:
-        _read_matrix(given, rows)
-    elif "predictions" in given and not _are_plain(given, rows):
-        options["class_names"] = _read(given, rows, known)
+    if "predictions" in arrays and "labels" in arrays and array_of(arrays["labels"], "labels").ndim == 2:
+        _read_matrix(arrays, rows)
+    elif "predictions" in arrays and not _are_plain(arrays, rows):
+        options["class_names"] = _read(arrays, rows, known)
     columns = {} if rows.get("features") is None else feature_columns(rows["features"])
-    return {name: _array(name, value) for name, value in given.items()} | columns, options
+    return {name: _array(name, value) for name, value in arrays.items()} | columns, options
 
 
 def feature_columns(features: Any) -> dict[str, Array]:
@@ -325,35 +327,35 @@ def split_models(models: Any, rows: Mapping[str, Any]) -> tuple[dict[str, Array]
         raise UnusableRows("models: must be predictions by name")
     if rows.get("predictions") is not None:
         raise UnusableRows("models: cannot be combined with predictions")
-    found: dict[str, Array] = {}
+    of_models: dict[str, Array] = {}
     options: dict[str, Any] = {}
     for name, predictions in columns.items():
         try:
             arrays, own = split_rows({**rows, "predictions": predictions})
         except CalibrationError as error:
             raise error.about("predictions", f"models/{token(name)}") from None
-        if found and own != options:
+        if of_models and own != options:
             raise UnusableRows(f"models/{token(name)}: must have the classes of the first model")
-        found[f"models/{token(name)}"], options = arrays.pop("predictions"), own
-        found |= arrays
-    return found, options
+        of_models[f"models/{token(name)}"], options = arrays.pop("predictions"), own
+        of_models |= arrays
+    return of_models, options
 
 
-def _read(given: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:
+def _read(arrays: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] | None) -> list[str] | None:
     """Convert predictions and labels as the library does, in place; return the names of the classes."""
     from calibrant.core.inputs import prediction_array, read_rows  # which need SciPy
 
-    if "labels" not in given:
-        given["predictions"], _ = prediction_array(given["predictions"])
+    if "labels" not in arrays:
+        arrays["predictions"], _ = prediction_array(arrays["predictions"])
         return None
     named: dict[str, Any] = {name: rows.get(name) for name in _LABELS}
     if all(value is None for value in named.values()):
         named["class_names"] = known
     options: dict[str, Any] = {name: rows[name] for name in _OPTIONS if rows.get(name) is not None}
-    checked = {name: value for name, value in given.items() if name not in ("groups", "clusters")}
+    checked = {name: value for name, value in arrays.items() if name not in ("groups", "clusters")}
     read = read_rows(**checked, **options, **named)
     read.warn_of_kind()
-    given["predictions"], given["labels"] = read.predictions, read.labels
+    arrays["predictions"], arrays["labels"] = read.predictions, read.labels
     return None if read.class_names is None else list(read.class_names)
 
 
@@ -368,20 +370,20 @@ def _read_matrix(given: dict[str, Any], rows: Mapping[str, Any]) -> None:
     given |= {name: array_of(given[name], name) for name in ("predictions", "labels")}
 
 
-def _are_plain(given: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:
+def _are_plain(arrays: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:
     """Whether predictions and labels are arrays of numbers that can be sent as they are, without SciPy."""
-    if is_records(given["predictions"]) or is_frame(given["predictions"]):
+    if is_records(arrays["predictions"]) or is_frame(arrays["predictions"]):
         return False
-    p = array_of(given["predictions"], "predictions")
-    narrow = str(getattr(given["predictions"], "dtype", p.dtype)).endswith("float16")
+    p = array_of(arrays["predictions"], "predictions")
+    narrow = str(getattr(arrays["predictions"], "dtype", p.dtype)).endswith("float16")
     if narrow or p.dtype.kind not in "biuf" or not p.size or (p.ndim == 2 and p.shape[1] == 1):
         return False
-    if "labels" not in given:
+    if "labels" not in arrays:
         return True
     first = p[:1] if p.ndim == 2 else p[:20]
     looks_like_labels = ((first == 0.0) | (first == 1.0)).all()
     looks_like_probabilities = rows.get("scale") == "logit" and p.ndim == 2 and abs(first.sum() - 1.0) < 1e-5
-    labels = array_of(given["labels"], "labels")
+    labels = array_of(arrays["labels"], "labels")
     named = any(rows.get(name) is not None for name in _LABELS)
     numbered = labels.ndim == 1 and labels.dtype.kind in "biuf"
     return numbered and not named and not looks_like_labels and not looks_like_probabilities
@@ -409,14 +411,14 @@ def needs_names(rows: Mapping[str, Any]) -> bool:
 
 def by_number(fields: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
     """Replace the names of classes by their numbers in the reduction and the classes of a request."""
-    found = dict(fields)
+    numbered = dict(fields)
     if class_names is not None:
         from calibrant.core.inputs import classes_by_name, reduction_by_name  # which need SciPy
 
         names = tuple(class_names)
-        found["classes"] = classes_by_name(found.get("classes"), names)
-        found["reduction"] = reduction_by_name(found.get("reduction"), names, found["classes"])
-    return found
+        numbered["classes"] = classes_by_name(numbered.get("classes"), names)
+        numbered["reduction"] = reduction_by_name(numbered.get("reduction"), names, numbered["classes"])
+    return numbered
 
 
 def _array(name: str, value: Any) -> Array:

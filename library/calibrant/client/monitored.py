@@ -42,9 +42,9 @@ class RowFields(TypedDict, total=False):
     groups: ArrayLike | None
 
 
-def arrays_of(given: Mapping[str, Any]) -> dict[str, Array]:
+def arrays_of(columns: Mapping[str, Any]) -> dict[str, Array]:
     """Convert the fields to arrays of the same length; raises ``UnusableRows``."""
-    there = {name: value for name, value in given.items() if value is not None}
+    there = {name: value for name, value in columns.items() if value is not None}
     refuse_unknown(there, list(_OF_A_ROW))
     forecasts = there.get("predictions")
     check_aligned(there if not isinstance(forecasts, Mapping) else {**there, **forecasts})
@@ -83,20 +83,22 @@ def _array(name: str, value: Any) -> Array:
     return {"ids": ids_of, "timestamps": times_of_rows, "groups": groups_of}[name](value)
 
 
-def _forecasts(given: Mapping[str, Any]) -> Array:
+def _forecasts(forecasts: Mapping[str, Any]) -> Array:
     """Return the columns of forecasts of a number, given by name; raises ``UnusableRows``."""
-    if tuple(sorted(given)) not in _FORECASTS:
+    if tuple(sorted(forecasts)) not in _FORECASTS:
         raise UnusableRows(
             "predictions: must be an array, or for a monitor of regression a mapping with mean and variance or std, "
             "lower and upper, quantiles, or samples"
         )
-    found = {name: numbers_of(value, f"predictions[{name!r}]") for name, value in given.items()}
-    if "std" in found:
-        found["variance"] = found["std"] * np.abs(found.pop("std"))  # a negative one is refused by the service
+    columns = {name: numbers_of(value, f"predictions[{name!r}]") for name, value in forecasts.items()}
+    if "std" in columns:
+        columns["variance"] = columns["std"] * np.abs(columns.pop("std"))  # a negative one is refused by the service
     try:
-        return np.column_stack([found[name] for name in sorted(found)])
+        return np.column_stack([columns[name] for name in sorted(columns)])
     except ValueError as error:
-        raise UnusableRows(f"predictions: {' and '.join(sorted(given))} must have the same number of rows") from error
+        raise UnusableRows(
+            f"predictions: {' and '.join(sorted(forecasts))} must have the same number of rows"
+        ) from error
 
 
 def _json(arrays: Arrays) -> bytes:

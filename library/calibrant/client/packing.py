@@ -39,5 +39,5 @@ def unpack(content: bytes) -> dict[str, Array]:
 
 
 def _array(data: bytes) -> Array:
-    found: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    return found
+    array: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return array

@@ -31,10 +31,10 @@ def id_of(value: Any) -> Any:
 
 
 def _text_of(part: Any) -> str:
-    found = id_of(part)
-    if not isinstance(found, str):
+    text = id_of(part)
+    if not isinstance(text, str):
         raise TypeError(f"pass an id or a name as a string, not {type(part).__name__}")
-    return found
+    return text
 
 
 def get(path: str, query: Mapping[str, Any] | None = None, *, accept: str = JSON) -> Request:
@@ -94,9 +94,9 @@ def read(kind: type[T], answer: Answer) -> T:
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: _ids_in(value) for name, value in fields.items() if value is not None}
-    one = {name: [given[name]] for name in _LISTS if isinstance(given.get(name), str)}
-    return given | one
+    stated = {name: _ids_in(value) for name, value in fields.items() if value is not None}
+    listed = {name: [stated[name]] for name in _LISTS if isinstance(stated.get(name), str)}
+    return stated | listed
 
 
 #: Fields with several values, of which a caller may give one.
@@ -105,7 +105,7 @@ _LISTS = ("measures", "diagrams", "maps", "batches")
 
 def _ids_in(value: Any) -> Any:
     """Replace a record, or the records of a list, by their ids."""
-    return [id_of(each) for each in value] if isinstance(value, list | tuple) else id_of(value)
+    return [id_of(record) for record in value] if isinstance(value, list | tuple) else id_of(value)
 
 
 def _text(value: Any) -> str:

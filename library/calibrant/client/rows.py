@@ -136,9 +136,9 @@ def _headers(accept: str | None, key: str | None) -> dict[str, str]:
 
 def reference(map: Any) -> str | None:
     """Return the id or the name of a map, given as a string or as its record, or None."""
-    found: Any = id_of(map)
-    if found is None or isinstance(found, str):
-        return found
+    name: Any = id_of(map)
+    if name is None or isinstance(name, str):
+        return name
     how = "client.import_map(map, name=...) stores a CalibrationMap"
     raise TypeError(f"map must be the id or the name of a stored map; {how}")
 

@@ -21,10 +21,10 @@ _KEY = re.compile(r"[\x21-\x7e]+")
 
 def url_of(url: str | None) -> str:
     """Return the given URL, that of CALIBRANT_SERVER, or the local default."""
-    found = url or os.environ.get(SERVER_VARIABLE) or LOCAL
-    if not isinstance(found, str) or not found.startswith(("http://", "https://")):
+    address = url or os.environ.get(SERVER_VARIABLE) or LOCAL
+    if not isinstance(address, str) or not address.startswith(("http://", "https://")):
         raise ValueError("the URL of the server must begin with http:// or https://")
-    return found
+    return address
 
 
 def context_of(verify: ssl.SSLContext | None) -> ssl.SSLContext | bool:

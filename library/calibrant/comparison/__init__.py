@@ -171,31 +171,31 @@ def compare(
         known = named.items() if isinstance(named, Mapping) else ()
         fits = {name: training_of(fitted) for name, fitted in known if isinstance(fitted, CalibrationMap)}
         contestants = read_contestants(named, fits | dict(trained or {}))
-        names = next((one.map.class_names for one in contestants if one.map.class_names), None)
+        names = next((contestant.map.class_names for contestant in contestants if contestant.map.class_names), None)
         rows = read_rows(predictions, labels, **options, features=features, known=names)
-        for i, one in enumerate(contestants):
-            check_class_names(one.map, rows.class_names, f"/maps/{i}")
+        for i, contestant in enumerate(contestants):
+            check_class_names(contestant.map, rows.class_names, f"/maps/{i}")
         rows.warn_of_kind()
         reduction = reduction_by_name(reduction, rows.class_names)
         evaluation = Evaluation(read_requests(measures, reduction), reduction, None, resampling)
         comparison = Comparison(evaluation, contestants, correction, of, rank_by=rank_by)
-    found = comparison.run(comparison.check(rows.batch, rows.groups))
-    shown = reduction_with_name(found.report.reduction, rows.class_names)
+    compared_maps = comparison.run(comparison.check(rows.batch, rows.groups))
+    shown = reduction_with_name(compared_maps.report.reduction, rows.class_names)
 
     def named_report(compared: ComparisonReport) -> ComparisonReport:
         return replace(compared, report=replace(compared.report, class_names=rows.class_names, reduction_name=shown))
 
-    parts = {name: named_report(part) for name, part in (found.groups or {}).items()}
-    return replace(named_report(found), groups=ByName("group", parts) if parts else None)
+    parts = {name: named_report(part) for name, part in (compared_maps.groups or {}).items()}
+    return replace(named_report(compared_maps), groups=ByName("group", parts) if parts else None)
 
 
 def _named(maps: Any) -> Any:
     """Return maps by name: those of a sequence by their methods, numbered if several have the same."""
-    given = [maps] if isinstance(maps, CalibrationMap) else maps
-    if isinstance(given, Mapping) or not isinstance(given, Sequence):
-        return given
+    listed = [maps] if isinstance(maps, CalibrationMap) else maps
+    if isinstance(listed, Mapping) or not isinstance(listed, Sequence):
+        return listed
     named: dict[str, Any] = {}
-    for fitted in given:
+    for fitted in listed:
         method, number = getattr(fitted, "method", "map"), 2
         name = method
         while name in named:

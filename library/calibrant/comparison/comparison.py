@@ -134,8 +134,8 @@ _MODELS = 'to compare two models, pass compare({"name": predictions, "other": pr
 
 def read_contestants(maps: Mapping[str, CalibrationMap], trained: Mapping[str, Training]) -> tuple[Contestant, ...]:
     """Check the maps of a comparison: 1 to 20, none of them named ``uncalibrated``."""
-    given = list(maps.values()) if isinstance(maps, Mapping) else [maps]
-    if any(isinstance(each, str) for each in given):
+    listed = list(maps.values()) if isinstance(maps, Mapping) else [maps]
+    if any(isinstance(fitted_map, str) for fitted_map in listed):
         how = "{name: calibrant.fit(name, predictions, labels)}"
         raise InvalidOption.at("/maps", f"must be calibration maps, not names of methods; pass {how}")
     if not isinstance(maps, Mapping) and not isinstance(maps, Sequence):
@@ -181,9 +181,9 @@ def line_up(
     entrants = {RAW: Entrant(RAW, raw)}
     for i, contestant in enumerate(contestants):
         report(i, len(contestants), contestant.name)
-        made, before, after = calibrated(raw, batch, name, contestant.map)
+        applied, before, after = calibrated(raw, batch, name, contestant.map)
         in_sample = contestant.training.is_in_sample(batch)
-        entrants[contestant.name] = Entrant(contestant.name, made, contestant, before, after, in_sample)
+        entrants[contestant.name] = Entrant(contestant.name, applied, contestant, before, after, in_sample)
     if models:
         entrants = {model: Entrant(model, subject(own, name)) for model, own in models.items()}
         order = _common_order(batch, models)
@@ -198,26 +198,26 @@ def line_up(
 
 def _common_order(batch: Batch, models: Mapping[str, Batch]) -> Integers:
     """Return row numbers sorted by label, weight and the predictions of all models."""
-    given = np.column_stack([own.predictions.given.reshape(len(own), -1) for own in models.values()])
+    predictions = np.column_stack([own.predictions.given.reshape(len(own), -1) for own in models.values()])
     weights = np.zeros(len(batch)) if batch.weights is None else batch.weights
-    order: Integers = np.lexsort([*given.T[::-1], weights, batch.labels])
+    order: Integers = np.lexsort([*predictions.T[::-1], weights, batch.labels])
     return order
 
 
 def errors_of(of: Subject) -> tuple[float | None, float | None]:
     """Return the classification error, 1 - accuracy, and the Brier score."""
-    found = answers([_ACCURACY, _BRIER], of, PLAIN)
-    accuracy = found["accuracy"].value
-    return None if accuracy is None else 1.0 - accuracy, found["brier"].value
+    results = answers([_ACCURACY, _BRIER], of, PLAIN)
+    accuracy = results["accuracy"].value
+    return None if accuracy is None else 1.0 - accuracy, results["brier"].value
 
 
-def apart(one: Subject, two: Subject, *, mean: bool) -> float:
+def apart(first: Subject, two: Subject, *, mean: bool) -> float:
     """Return the mean or the largest absolute difference between the predictions of two entrants.
 
     It bounds the difference between their calibration gaps, and so approximately between their biases: contestants
     that nearly agree have nearly the same bias. O(n K).
     """
-    p, q, w = _predicted(one), _predicted(two), (one.vector if isinstance(one, Classes) else one).w
+    p, q, w = _predicted(first), _predicted(two), (first.vector if isinstance(first, Classes) else first).w
     off = np.abs(p - q).reshape(len(p), -1)
     if not mean:
         return float(off.max(initial=0.0))
@@ -326,11 +326,13 @@ class Comparison:
         """Estimate the seconds of ``run``; infinite if a fit that must run as a job has to be repeated."""
         batch, name = rows.batch, rows.reduction
         size, resampling = extent_of(batch, name), self.evaluation.resampling
-        each = sum(r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures)
-        each += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
+        of_contestant = sum(
+            r.seconds(size, resampling) + again_seconds(r, size, resampling) for r in self.evaluation.measures
+        )
+        of_contestant += _APPLIED_ROW * len(batch) * (batch.predictions.n_classes or 1)
         once = sum(r.seconds(size, replace(resampling, level=None)) for r in self.evaluation.measures)
         fits = sum(c.training.seconds(batch) + once for c in self.contestants if c.training.is_in_sample(batch))
-        whole = each * (1 + len(self.contestants) + len(self.models)) + fits
+        whole = of_contestant * (1 + len(self.contestants) + len(self.models)) + fits
         parts = 0 if rows.members is None else 1 + len(rows.members)
         first = self.evaluation.seconds(rows.without_groups if self.models else rows)
         return first + whole + (whole + parts * _GROUP_SECONDS if parts else 0.0)
@@ -370,17 +372,23 @@ class Comparison:
             raw = self.evaluation.run(rows)
         with step(1, steps, "maps"):
             lineup = line_up(batch, name, self.contestants, self.models)
-        found = []
+        reports = []
         for i, entrant in enumerate(lineup.entrants.values(), 1):
             with step(i, steps, entrant.name):
-                found.append(self._contestant(entrant, lineup, raw, batch, device))
+                reports.append(self._contestant(entrant, lineup, raw, batch, device))
         compared = {}
         for i, request in enumerate(requests, steps - len(requests)):
             with step(i, steps, f"pairs by {request.key}"):
-                compared[request.key] = self._compared(request, lineup, found)
+                compared[request.key] = self._compared(request, lineup, reports)
         report(1, 1, "done")
         return ComparisonReport(
-            raw, tuple(found), compared, self._correction, self._level, self.rank_by, sources=self._sources(batch, name)
+            raw,
+            tuple(reports),
+            compared,
+            self._correction,
+            self._level,
+            self.rank_by,
+            sources=self._sources(batch, name),
         )
 
     def _sources(self, batch: Batch, name: str) -> dict[str, Source]:
@@ -411,12 +419,12 @@ class Comparison:
             measures = answers(self.evaluation.measures, entrant.subject, resampling)
         with step(1, 2, "improvement"):
             if entrant.in_sample:
-                made = fitted_again(batch, entrant.contestant.training, device=device)
-                gained = improvements_again(entrant.before, made, resampling)
+                refitted = fitted_again(batch, entrant.contestant.training, device=device)
+                gained = improvements_again(entrant.before, refitted, resampling)
                 again: dict[str, MeasureResult] = {}
-                if not isinstance(made, str):
+                if not isinstance(refitted, str):
                     uncalibrated = lineup.entrants[RAW].subject
-                    held_out = after_map(uncalibrated, batch, raw.reduction, entrant.contestant.map, made)[0]
+                    held_out = after_map(uncalibrated, batch, raw.reduction, entrant.contestant.map, refitted)[0]
                     again = answers(self.evaluation.measures, held_out, replace(resampling, level=None))
                 return ContestantReport(entrant.name, unproven(measures, again), error, brier, True, gained)
             gained = improvements(entrant.before, entrant.after, resampling)
@@ -469,13 +477,13 @@ class Comparison:
                     standings,
                     level=self._level,
                     correction=self._correction,
-                    apart=lambda one, two: apart(rows[one], rows[two], mean=moved[one].mean and moved[two].mean),
+                    apart=lambda first, two: apart(rows[first], rows[two], mean=moved[first].mean and moved[two].mean),
                 )
         except CalibrationError as error:
             problem = f"no intervals and no p-values: {error.detail}"
         done = {pair.between: pair for pair in tested}
         names = list(values)
-        both = [(one, two) for i, one in enumerate(names) for two in names[i + 1 :]]
+        both = [(first, two) for i, first in enumerate(names) for two in names[i + 1 :]]
         pairs = tuple(
             done.get(pair)
             or Pair(
@@ -517,5 +525,5 @@ def _fronts(
         "classification-error": {report.name: report.classification_error for report in reports},
         "brier": {report.name: report.brier for report in reports},
     }
-    known = {against: {n: e for n, e in found.items() if e is not None} for against, found in errors.items()}
-    return {against: pareto_front(found, values) for against, found in known.items()}
+    known = {against: {n: e for n, e in by_name.items() if e is not None} for against, by_name in errors.items()}
+    return {against: pareto_front(by_name, values) for against, by_name in known.items()}

@@ -183,14 +183,14 @@ def compare_distributions(
     for arguments in forecasts.values():
         if isinstance(arguments, Mapping):
             check_aligned({"observed": observed, **{key: arguments[key] for key in arguments if key != "levels"}})
-    given = {name: _read(name, arguments) for name, arguments in forecasts.items()}
-    rows = ForecastRows(next(iter(given.values())), observed, weights, weights_kind, clusters=clusters)
-    return compare_rows(rows, given, score=score, lags=lags, interval=interval)
+    by_name = {name: _read(name, arguments) for name, arguments in forecasts.items()}
+    rows = ForecastRows(next(iter(by_name.values())), observed, weights, weights_kind, clusters=clusters)
+    return compare_rows(rows, by_name, score=score, lags=lags, interval=interval)
 
 
 def compare_rows(
     rows: ForecastRows,
-    given: Mapping[str, Forecasts],
+    by_name: Mapping[str, Forecasts],
     *,
     score: str | None,
     lags: int,
@@ -198,14 +198,14 @@ def compare_rows(
     pointers: Mapping[str, str] | None = None,
 ) -> ForecastComparison:
     """Compare checked forecasts of the outcomes of ``rows``; ``pointers`` are their fields in errors."""
-    fields = {name: f"/forecasts/{name}" for name in given} if pointers is None else pointers
+    fields = {name: f"/forecasts/{name}" for name in by_name} if pointers is None else pointers
     if score is not None and score not in get_args(ScoreName):
         raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
     lags = read_lags(lags)
     if lags and (rows.weights is not None or rows.clusters is not None):
         raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
-    n = len(read_observed(rows.observed, next(iter(given.values()))))
-    for name, own in given.items():
+    n = len(read_observed(rows.observed, next(iter(by_name.values()))))
+    for name, own in by_name.items():
         if len(own) != n:
             raise LengthMismatch.at(fields[name], f"has {n_rows(len(own))}, but /observed has {n:,}")
     interval = plain(interval)
@@ -213,19 +213,19 @@ def compare_rows(
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
     if n < lags + 2 and lags:
         raise TooFewRows.at("/lags", f"needs at least {lags + 2} rows, but there are {n}")
-    shared, default = _shared(given, fields)
+    shared, default = _shared(by_name, fields)
     name = score or default
-    found: dict[str, Floats] = {}
+    scores: dict[str, Floats] = {}
     columns = replace(rows, groups=None, by=None)
     for who, own in shared.items():
         checked, _ = read_rows(replace(columns, forecasts=own), interval=interval)
         try:
-            found[who] = _score_of(checked, name)
+            scores[who] = _score_of(checked, name)
         except InvalidOption as error:
             raise InvalidOption.at("/score", f"does not exist for these forecasts, which have the {default}") from error
     weight = np.ones(len(checked)) if checked.w is None else checked.w
-    means = {who: float(weight @ values / weight.sum()) for who, values in found.items()}
-    pairs = _pairs(found, checked, lags, interval)
+    means = {who: float(weight @ values / weight.sum()) for who, values in scores.items()}
+    pairs = _pairs(scores, checked, lags, interval)
     ranking = tuple(sorted(means, key=lambda who: (np.isnan(means[who]), means[who])))
     kind = None if checked.w is None else checked.weights_kind
     return ForecastComparison(len(checked), name, interval, lags, means, ranking, pairs, kind)
@@ -251,17 +251,17 @@ def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:
 # --- A score that all forecasts have
 
 
-def _shared(given: Mapping[str, Forecasts], fields: Mapping[str, str]) -> tuple[dict[str, Forecasts], ScoreName]:
+def _shared(by_name: Mapping[str, Forecasts], fields: Mapping[str, str]) -> tuple[dict[str, Forecasts], ScoreName]:
     """Return the forecasts in a form in which their scores are comparable, and the default score."""
-    kinds = {own.kind for own in given.values()}
+    kinds = {own.kind for own in by_name.values()}
     if "interval" in kinds:
-        level = next(own.level for own in given.values() if own.kind == "interval")
-        return {name: _interval(fields[name], own, level) for name, own in given.items()}, "interval-score"
+        level = next(own.level for own in by_name.values() if own.kind == "interval")
+        return {name: _interval(fields[name], own, level) for name, own in by_name.items()}, "interval-score"
     if "quantiles" not in kinds:
-        return dict(given), "crps"
-    levels = next(own.levels for own in given.values() if own.kind == "quantiles")
+        return dict(by_name), "crps"
+    levels = next(own.levels for own in by_name.values() if own.kind == "quantiles")
     shared = {}
-    for name, own in given.items():
+    for name, own in by_name.items():
         shared[name] = own if own.kind == "quantiles" else quantiles_of(own.quantile(levels), levels)
         same = len(shared[name].levels) == len(levels) and np.abs(shared[name].levels - levels).max() <= _SAME
         if not same:
@@ -299,10 +299,10 @@ def _score_of(rows: MeasuredForecasts, name: str) -> Floats:
 # --- The differences
 
 
-def _pairs(found: Mapping[str, Floats], rows: MeasuredForecasts, lags: int, interval: float) -> tuple[Pair, ...]:
-    chosen = list(combinations(found, 2))
+def _pairs(scores: Mapping[str, Floats], rows: MeasuredForecasts, lags: int, interval: float) -> tuple[Pair, ...]:
+    chosen = list(combinations(scores, 2))
     with np.errstate(invalid="ignore"):  # of two infinite scores, which have a problem
-        differences = [found[one] - found[two] for one, two in chosen]
+        differences = [scores[first] - scores[two] for first, two in chosen]
     level = 1.0 - (1.0 - interval) / len(chosen)
     pairs = [
         _pair(*between, difference, rows, lags, level) for between, difference in zip(chosen, differences, strict=True)
@@ -315,20 +315,20 @@ def _pairs(found: Mapping[str, Floats], rows: MeasuredForecasts, lags: int, inte
     return tuple(pairs)
 
 
-def _pair(one: str, two: str, difference: Floats, rows: MeasuredForecasts, lags: int, level: float) -> Pair:
+def _pair(first: str, two: str, difference: Floats, rows: MeasuredForecasts, lags: int, level: float) -> Pair:
     """Return a pair whose p-value is not adjusted yet."""
     if not np.isfinite(difference).all():
-        return Pair((one, two), float("nan"), problem="no value: the score of a row is infinite")
+        return Pair((first, two), float("nan"), problem="no value: the score of a row is infinite")
     if lags:
         tested = diebold_mariano(difference, np.zeros(len(difference)), lags=lags, interval=level)
-        return Pair((one, two), float(tested.value or 0.0), tested.interval, None, tested.p_value)
+        return Pair((first, two), float(tested.value or 0.0), tested.interval, None, tested.p_value)
     mean, error, degrees = rows.mean_with_error(difference)
     if degrees <= 0.0:
-        return Pair((one, two), mean, problem="no interval: there is one row or cluster")
+        return Pair((first, two), mean, problem="no interval: there is one row or cluster")
     if not np.isfinite(error):
-        return Pair((one, two), mean, problem="no interval: the scores are too large")
+        return Pair((first, two), mean, problem="no interval: the scores are too large")
     if error == 0.0:
-        return Pair((one, two), mean, (mean, mean), None, 1.0 if mean == 0.0 else 0.0)
+        return Pair((first, two), mean, (mean, mean), None, 1.0 if mean == 0.0 else 0.0)
     half = error * float(stdtrit(degrees, 0.5 + 0.5 * level))
     p_value = float(2.0 * stdtr(degrees, -abs(mean) / error))
-    return Pair((one, two), mean, (mean - half, mean + half), None, p_value)
+    return Pair((first, two), mean, (mean - half, mean + half), None, p_value)

@@ -151,13 +151,13 @@ def power_law(
         known = f"{len(used)} of {len(points)} batches {'has' if len(used) == 1 else 'have'} both errors above 0"
         needed = f"no power law: {known}, but at least {LEAST_BATCHES} are needed"
         return PowerLaw(None, None, None, used, needed)
-    kept = [points[i] for i in used]
-    x, y = np.log([p.error for p in kept]), np.log([p.calibration for p in kept])
+    usable = [points[i] for i in used]
+    x, y = np.log([p.error for p in usable]), np.log([p.calibration for p in usable])
     if np.ptp(x) < _LEAST_SPREAD:
         return PowerLaw(None, None, None, used, "no power law: all batches have the same classification error")
     exponent = float(_slopes(x, y))
     factor = float(np.exp(y.mean() - exponent * x.mean()))
-    interval, problem = _interval(kept, level) if over == "rows" else _interval_over(x, y, level, resampling)
+    interval, problem = _interval(usable, level) if over == "rows" else _interval_over(x, y, level, resampling)
     return PowerLaw(exponent, factor, interval, used, problem)
 
 
@@ -337,10 +337,10 @@ class PowerLaws:
         {}
         """
         level = _parts(self.task)[0].resampling.level or 0.95
-        found: dict[str, dict[str, CalibrationLaw]] = {}
+        by_contestant: dict[str, dict[str, CalibrationLaw]] = {}
         for (name, key), observed in self._observed.items():
-            found.setdefault(name, {})[key] = _law(observed, level)
-        return found
+            by_contestant.setdefault(name, {})[key] = _law(observed, level)
+        return by_contestant
 
 
 def _parts(task: Evaluation | Comparison) -> tuple[Evaluation, tuple[Contestant, ...]]:
@@ -359,14 +359,14 @@ def _measured(
     error, plain = errors_of(entrant.subject)[0], replace(resampling, level=None)
     moved = None if error is None else _draws(_ACCURACY, 1.0 - error, rows, resampling, False)
     for request in requests:
-        found = answers([request], entrant.subject, plain)[request.key]
+        result = answers([request], entrant.subject, plain)[request.key]
         draws = corrected = None
-        if found.value is not None:
-            draws = _draws(request, found.value, rows, resampling, False)
-            corrected = draws if found.debiased is None else _draws(request, found.value, rows, resampling, True)
+        if result.value is not None:
+            draws = _draws(request, result.value, rows, resampling, False)
+            corrected = draws if result.debiased is None else _draws(request, result.value, rows, resampling, True)
         # The deviations of the error are those of the accuracy, negated.
         point = None if error is None else Point(error, 0.0, None if moved is None else -moved, draws)
-        yield request.key, _Observation(point, found.value, found.debiased, corrected)
+        yield request.key, _Observation(point, result.value, result.debiased, corrected)
 
 
 def _is_calibration_error(request: MeasureRequest) -> bool:
@@ -384,11 +384,13 @@ def _draws(
 
 
 def _law(observed: Sequence[_Observation], level: float) -> CalibrationLaw:
-    plain = power_law([_point(one, one.value) for one in observed], level=level)
-    if not all(one.debiased is not None and one.debiased > 0.0 for one in observed):
+    plain = power_law([_point(batch, batch.value) for batch in observed], level=level)
+    if not all(batch.debiased is not None and batch.debiased > 0.0 for batch in observed):
         return CalibrationLaw(plain, "value", plain)
-    points = [_point(one, one.debiased) for one in observed]
-    moved = [replace(point, calibration_draws=one.debiased_draws) for point, one in zip(points, observed, strict=True)]
+    points = [_point(batch, batch.debiased) for batch in observed]
+    moved = [
+        replace(point, calibration_draws=batch.debiased_draws) for point, batch in zip(points, observed, strict=True)
+    ]
     return CalibrationLaw(power_law(moved, level=level), "debiased", plain)
 
 

@@ -144,17 +144,17 @@ def compare_pairs(
     (0.03, 0.01)
     """
     chosen = list(combinations(standings, 2))
-    drawn = np.stack([one.draws - two.draws for one, two in chosen])
-    values = np.array([one.value - two.value for one, two in chosen])
-    biases = np.array([(one.bias[0] - two.bias[1], one.bias[1] - two.bias[0]) for one, two in chosen])
+    drawn = np.stack([first.draws - two.draws for first, two in chosen])
+    values = np.array([first.value - two.value for first, two in chosen])
+    biases = np.array([(first.bias[0] - two.bias[1], first.bias[1] - two.bias[0]) for first, two in chosen])
     if apart is not None:
-        most = np.array([apart(one.name, two.name) for one, two in chosen])
+        most = np.array([apart(first.name, two.name) for first, two in chosen])
         biases = np.clip(biases, -most[:, None], most[:, None])
     ends = values - biases[:, 1], values - biases[:, 0]
-    by_row = correction == "holm" and all(one.rows is not None for one in standings)
+    by_row = correction == "holm" and all(first.rows is not None for first in standings)
     if by_row:
-        rows = {one.name: np.asarray(one.rows) for one in standings}
-        error = np.array([np.linalg.norm(rows[one.name] - rows[two.name]) for one, two in chosen])
+        rows = {first.name: np.asarray(first.rows) for first in standings}
+        error = np.array([np.linalg.norm(rows[first.name] - rows[two.name]) for first, two in chosen])
         largest_error = max(map(np.linalg.norm, rows.values()), default=0.0)
     else:
         error, largest_error = drawn.std(axis=1), np.abs(drawn).max(initial=0.0)
@@ -162,7 +162,7 @@ def compare_pairs(
     away = np.maximum(np.maximum(ends[0], -ends[1]), 0.0)
     observed = np.divide(away, error, out=np.where(away > _ROUNDING, np.inf, 0.0), where=error > 0.0)
     moved = np.abs(np.divide(drawn, error[:, None], out=np.zeros_like(drawn), where=error[:, None] > 0.0))
-    freedom = min(one.freedom for one in standings)
+    freedom = min(first.freedom for first in standings)
     own = 2.0 * stdtr(freedom, -observed) if by_row else _p_values(moved, observed)
     if correction == "max-t":
         largest = moved.max(axis=0)
@@ -176,8 +176,10 @@ def compare_pairs(
             reach = np.full(len(chosen), stdtrit(freedom, 1.0 - tail / 2.0))
     low, high = ends[0] - reach * error, ends[1] + reach * error
     return tuple(
-        Pair((one.name, two.name), float(values[i]), (float(low[i]), float(high[i])), float(adjusted[i]), float(own[i]))
-        for i, (one, two) in enumerate(chosen)
+        Pair(
+            (first.name, two.name), float(values[i]), (float(low[i]), float(high[i])), float(adjusted[i]), float(own[i])
+        )
+        for i, (first, two) in enumerate(chosen)
     )
 
 

@@ -61,8 +61,8 @@ class ContestantReport(Shown, ByMeasure[MeasureResult]):
     def _table(self) -> Table:
         columns = ("measure", "value", "debiased", "interval", "p-value")
         rows = [
-            (key, found.value, found.debiased, interval_of(found.interval), found.p_value)
-            for key, found in self.measures.items()
+            (key, result.value, result.debiased, interval_of(result.interval), result.p_value)
+            for key, result in self.measures.items()
         ]
         return Table(f"{self.name} (in-sample)" if self.in_sample else self.name, columns, rows)
 
@@ -227,8 +227,13 @@ class ComparisonReport(Framed, ByMeasure[MeasureComparison]):
         """
         plain = replace(self.report, groups=None, gaps=None)
         return {
-            one.name: replace(plain, measures=one.measures, in_sample=one.in_sample, source=self.sources.get(one.name))
-            for one in self.contestants
+            contestant.name: replace(
+                plain,
+                measures=contestant.measures,
+                in_sample=contestant.in_sample,
+                source=self.sources.get(contestant.name),
+            )
+            for contestant in self.contestants
         }
 
     def _document(self) -> dict[str, Any]:
@@ -293,20 +298,24 @@ class ComparisonReport(Framed, ByMeasure[MeasureComparison]):
 
     def _table(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
-        for one in self.contestants:
+        for contestant in self.contestants:
             cells: list[Cell] = []
             for key, compared in self.measures.items():
-                found = one.measures[key]
-                cells += [getattr(found, compared.of), found.parts.get(_CROSS_FITTED[compared.of])]
-            name = f"{one.name} (in-sample)" if one.in_sample else one.name
-            low, high = (self.ranks or {}).get(one.name, (None, None))
-            rows.append((name, *cells, one.classification_error, None if low is None else _span(low, high)))
+                result = contestant.measures[key]
+                cells += [getattr(result, compared.of), result.parts.get(_CROSS_FITTED[compared.of])]
+            name = f"{contestant.name} (in-sample)" if contestant.in_sample else contestant.name
+            low, high = (self.ranks or {}).get(contestant.name, (None, None))
+            rows.append((name, *cells, contestant.classification_error, None if low is None else _span(low, high)))
         columns = ["contestant"]
         for key, compared in self.measures.items():
             columns += [f"{key} (debiased)" if compared.of == "debiased" else key, "cross-fitted"]
-        ranked = {key: one.ranking for key, one in self.measures.items() if one.ranking and len(one.ranking) > 1}
+        ranked = {
+            key: contestant.ranking
+            for key, contestant in self.measures.items()
+            if contestant.ranking and len(contestant.ranking) > 1
+        }
         notes = [f"{key}: {', '.join(ranking)} (best first)" for key, ranking in ranked.items()]
-        if any(one.in_sample for one in self.contestants):
+        if any(contestant.in_sample for contestant in self.contestants):
             notes.append("in-sample: fitted to these rows, too good and therefore not ranked")
         if self.ranks:
             notes.append(f"rank by {self.rank_by}: simultaneous {100.0 * self.level:g} % intervals")

@@ -33,11 +33,11 @@ def remember(
     """Remember that a map fitted to rows of this digest returned ``result`` for ``predictions``, if both can be."""
     key = id(result)
     try:
-        given = weakref.ref(predictions)
+        predicted = weakref.ref(predictions)
         returned = weakref.ref(result, lambda _: _applications.pop(key, None))
     except TypeError:  # a list
         return
-    _applications[key] = _Application(given, returned, training_digest, class_names, scale)
+    _applications[key] = _Application(predicted, returned, training_digest, class_names, scale)
 
 
 def input_of(result: Any) -> tuple[Predictions, str] | None:

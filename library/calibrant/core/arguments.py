@@ -105,29 +105,30 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _explanation(name: str, parameters: Signature, given: Mapping[str, object], problem: str) -> str:
+def _explanation(name: str, parameters: Signature, passed: Mapping[str, object], problem: str) -> str:
     known = parameters.parameters
-    takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
-    unknown = next((key for key in given if key not in known), None)
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
+    unknown = next((key for key in passed if key not in known), None)
     if unknown is not None and not takes_any:
-        return f"{name}() has no argument {unknown}; {meant_by(unknown, [each for each in known if each != 'self'])}"
-    kinds = {each.name: each.kind for each in known.values() if each.name != "self"}
-    order = ", ".join(each for each, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD)
+        others = [parameter for parameter in known if parameter != "self"]
+        return f"{name}() has no argument {unknown}; {meant_by(unknown, others)}"
+    kinds = {parameter.name: parameter.kind for parameter in known.values() if parameter.name != "self"}
+    order = ", ".join(parameter for parameter, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD)
     of_map = "by" in kinds and "forecasts" in kinds and not order
     if problem == "too many positional arguments" and ({"mean", "samples"} <= kinds.keys() or of_map):
         by_name = "quantiles=..., levels=..., or samples=..., or lower=..., upper=..., level=..."
         return (
             f"{problem}; pass forecasts by name: {name}({order}{', ' if order else ''}mean=..., std=...), or {by_name}"
         )
-    named = [each for each, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+    named = [parameter for parameter, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
     if problem == "too many positional arguments" and 0 < len(named) <= _FEW:
         return f"{problem}; the order is {name}({order}), and these have names: {', '.join(named)}"
     return f"{problem}; the order is {name}({order})"
 
 
-def refuse_unknown(name: str, given: Iterable[str], known: list[str]) -> None:
+def refuse_unknown(name: str, passed: Iterable[str], known: list[str]) -> None:
     """Raise ``TypeError`` with what to pass instead, if an argument of a function of forecasts is unknown."""
-    unknown = next((each for each in given if each not in known), None)
+    unknown = next((name_passed for name_passed in passed if name_passed not in known), None)
     if unknown is not None:
         raise TypeError(f"{name}() has no argument {unknown}; {meant_by(unknown, known)}")
 
@@ -158,7 +159,7 @@ def meant_by(unknown: str, known: list[str]) -> str:
         measure = "ece" if "observed" not in known else _OF_FORECASTS.get(unknown)
         if measure is not None:
             return f'{unknown} is {_OPTION}: measures=[{{"name": "{measure}", {_VALUES[unknown]}}}]'
-    elif familiar is not None and any(familiar.startswith(each) for each in known):
+    elif familiar is not None and any(familiar.startswith(argument) for argument in known):
         return f"pass {familiar}"
     if unknown in _NEITHER and unknown not in known:
         return _NEITHER[unknown]

@@ -43,9 +43,9 @@ def array_of(value: Any, field: str) -> Array:
         raise UnusableRows(f"{field}: is a lazy frame; call collect() first")
     if library == "polars":
         series = value.get_columns() if kind == "DataFrame" else [value]
-        for each in series:
-            if each.null_count():
-                refuse_missing(each.is_null().to_numpy(), field)
+        for own_column in series:
+            if own_column.null_count():
+                refuse_missing(own_column.is_null().to_numpy(), field)
         return _columns_of(value, field, iter(series) if kind == "DataFrame" else None)
     if isinstance(value, np.ma.MaskedArray):
         refuse_missing(np.ma.getmaskarray(value), field)
@@ -74,18 +74,23 @@ def _refuse_missing_of(array: Array, value: Any, field: str) -> None:
     elif array.dtype.kind == "M":
         refuse_missing(np.isnat(array), field)
     elif array.dtype.kind == "U" and array.ndim == 1 and isinstance(value, list | tuple):  # NaN is the text "nan" here
-        refuse_missing(np.array([_is_missing(each) for each in value]), field)
+        refuse_missing(np.array([_is_missing(element) for element in value]), field)
 
 
 def _converted(value: Any, field: str) -> Array:
     if hasattr(value, "detach"):  # a tensor of torch, which may be part of a computation
         value = value.detach()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # which numpy does not have
-    if isinstance(value, list | tuple) and value and all(hasattr(each, "detach") for each in value):
-        value = [_converted(each, field) for each in value]
-        if len({each.shape for each in value}) > 1 or value[0].ndim > 1:  # batches, of which the last may be shorter
+    if isinstance(value, list | tuple) and value and all(hasattr(element, "detach") for element in value):
+        value = [_converted(element, field) for element in value]
+        if (
+            len({element.shape for element in value}) > 1 or value[0].ndim > 1
+        ):  # batches, of which the last may be shorter
             raise WrongShape.at(f"/{field}", f"must be one tensor; pass torch.cat({field}), if these are batches")
-    if isinstance(value, list | tuple) and len({np.shape(each) for each in value if hasattr(each, "shape")}) > 1:
+    if (
+        isinstance(value, list | tuple)
+        and len({np.shape(element) for element in value if hasattr(element, "shape")}) > 1
+    ):
         raise WrongShape.at(f"/{field}", "must be one array, and this has arrays of several shapes; pass one of them")
     try:
         array = np.asarray(value)
@@ -106,16 +111,16 @@ def _columns_of(value: Any, field: str, columns: Iterable[Any] | None) -> Array:
 
 def _stacked(array: Array, field: str) -> Array:
     """Return a column of vectors as a matrix (n, K); other columns as they are."""
-    if not len(array) or not all(isinstance(each, list | tuple | np.ndarray) for each in array):
+    if not len(array) or not all(isinstance(vector, list | tuple | np.ndarray) for vector in array):
         return array
-    if len({len(each) for each in array}) > 1:
+    if len({len(vector) for vector in array}) > 1:
         raise WrongShape.at(f"/{field}", "must have rows of the same length")
-    return np.stack([np.asarray(each) for each in array])
+    return np.stack([np.asarray(vector) for vector in array])
 
 
 def _missing(array: Array) -> Array:
     """Return which objects are missing."""
-    missing = [_is_missing(each) for each in array.ravel()]
+    missing = [_is_missing(element) for element in array.ravel()]
     return np.reshape(np.array(missing, dtype=np.bool_), array.shape)
 
 
@@ -161,7 +166,7 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
         return np.asarray(seconds, np.float64), of_dates
     if array.dtype.kind in "fiu":
         return array.astype(np.float64), "numbers"
-    texts = [str(each).strip() for each in array.ravel()]
+    texts = [str(element).strip() for element in array.ravel()]
     known = [text for text in texts if text or not gaps]
     kind: Times
     try:
@@ -174,9 +179,9 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
             kind = _OF_ZONES.get(frozenset(zoned), of_dates)
     except ValueError:
         raise NotANumber.at(f"/{field}", "must be numbers or dates in ISO 8601") from None
-    found = np.full(len(texts), np.nan)
-    found[[bool(text) or not gaps for text in texts]] = numbers
-    return found.reshape(array.shape), kind
+    parsed = np.full(len(texts), np.nan)
+    parsed[[bool(text) or not gaps for text in texts]] = numbers
+    return parsed.reshape(array.shape), kind
 
 
 def made_and_known(made: Any, known: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], bool]:
@@ -213,9 +218,9 @@ def kind_of(array: Array) -> str:
     return kinds.get(array.dtype.kind, str(array.dtype))
 
 
-def check_aligned(given: Mapping[str, Any]) -> None:
+def check_aligned(arguments: Mapping[str, Any]) -> None:
     """Raise ``UnusableRows`` if pandas objects have different indexes, so that their rows do not match."""
-    indexed = [(field, value.index) for field, value in given.items() if frame_type(value)[0] == "pandas"]
+    indexed = [(field, value.index) for field, value in arguments.items() if frame_type(value)[0] == "pandas"]
     for field, index in indexed[1:]:
         first, other = indexed[0]
         if len(index) == len(other) and not index.equals(other):
@@ -232,23 +237,23 @@ def is_frame_or_series(value: Any) -> bool:
     return frame_type(value)[1] in ("Series", "DataFrame")
 
 
-def like(given: Any, values: Array, columns: Sequence[str] | None) -> Any:
+def like(original: Any, values: Array, columns: Sequence[str] | None) -> Any:
     """Return values as a Series or frame of the library of ``given``, with its index and columns; else as they are.
 
     ``columns`` are the names of the columns in the order of the values.
     """
-    name_of_library, kind = frame_type(given)
+    name_of_library, kind = frame_type(original)
     if kind not in ("Series", "DataFrame"):
         return values
     library = import_module(name_of_library)
-    indexed = {"index": given.index} if name_of_library == "pandas" else {}
+    indexed = {"index": original.index} if name_of_library == "pandas" else {}
     if values.ndim == 1:
-        name = given.name if kind == "Series" else "calibrated"
+        name = original.name if kind == "Series" else "calibrated"
         return library.Series(name=name, **({"data": values} | indexed if indexed else {"values": values}))
     if kind == "Series":  # a column of vectors
         return values
-    named = dict(zip(text_names(given.columns), given.columns, strict=True))
-    names = list(given.columns) if columns is None else [named[name] for name in columns]
+    named = dict(zip(text_names(original.columns), original.columns, strict=True))
+    names = list(original.columns) if columns is None else [named[name] for name in columns]
     if indexed:
         return library.DataFrame(values, columns=names, **indexed)
     return library.DataFrame(values, schema=names)
@@ -270,8 +275,8 @@ def text_names(columns: Iterable[Any]) -> list[str]:
     (['1', '0'], ['p_1', 'p_0', 'row'], ['model 2.0', 'label'])
     """
     names = [str(name) for name in columns]
-    found = [with_integer(name) for name in names]
-    return found if sum(map(ne, names, found)) > 1 and len(set(found)) == len(set(names)) else names
+    whole = [with_integer(name) for name in names]
+    return whole if sum(map(ne, names, whole)) > 1 and len(set(whole)) == len(set(names)) else names
 
 
 def frame_type(value: Any) -> tuple[str, str]:
@@ -307,15 +312,15 @@ class Compared:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(cast(Any, self)))
+        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(cast(Any, self)))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-    return bool(one == other)
+def _equal(value: Any, other: Any) -> bool:
+    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(value, other, equal_nan=value.dtype.kind == "f")
+    return bool(value == other)
 
 
 # --- Groups
@@ -406,8 +411,8 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     >>> distinct_names(["10", "9", "9", "11"])
     ['9', '10', '11']
     """
-    found, order = set(names), getattr(names, "order", None)
-    return _in_order(found) if order is None else [name for name in order if name in found]
+    distinct, order = set(names), getattr(names, "order", None)
+    return _in_order(distinct) if order is None else [name for name in order if name in distinct]
 
 
 def _in_order(names: set[str]) -> list[str]:
@@ -429,10 +434,10 @@ def _in_order(names: set[str]) -> list[str]:
 def _number(part: str) -> float | None:
     """Return the number of a name, or of an end of an interval such as ``(0.5, 1.0]``; None if it is none."""
     try:
-        found = -math.inf if part in (NO_GROUP, "") else float(part.strip("([])"))
+        number = -math.inf if part in (NO_GROUP, "") else float(part.strip("([])"))
     except ValueError:
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
 
 
 def numbered_names(names: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
@@ -456,9 +461,9 @@ def joined(parts: Iterable[str]) -> str:
 def _listed(values: Any) -> list[Any]:
     for convert in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, convert):
-            found: Any = getattr(values, convert)()
-            if isinstance(found, list):
-                return found
+            listed: Any = getattr(values, convert)()
+            if isinstance(listed, list):
+                return listed
     try:
         return list(values)
     except TypeError as error:
@@ -473,16 +478,16 @@ def _named(column: Any, missing: str) -> GroupNames:
     values = column if isinstance(column, list | tuple) else _listed(column)
     types = set(map(type, values))
     if types == {str}:
-        found = GroupNames(values)
+        group_names = GroupNames(values)
     elif types == {int}:
         texts = {value: str(value) for value in set(values)}
-        found = GroupNames(map(texts.__getitem__, values))
+        group_names = GroupNames(map(texts.__getitem__, values))
     else:
-        found = GroupNames(_name(value, missing) for value in values)
+        group_names = GroupNames(_name(value, missing) for value in values)
     categories: Any = getattr(getattr(column, "dtype", None), "categories", None)
     if not hasattr(categories, "to_list"):  # of no categories, or of an unordered column of polars
-        return found
-    return found.ordered([missing, *(_name(category, missing) for category in categories)])
+        return group_names
+    return group_names.ordered([missing, *(_name(category, missing) for category in categories)])
 
 
 def _of_integers(values: npt.NDArray[Any]) -> GroupNames:
@@ -521,7 +526,7 @@ def levels_in_names(quantiles: Any) -> list[float]:
     """
     names = [str(name) for name in getattr(quantiles, "columns", ())]
     try:
-        levels = [float(name[found.end() :] if (found := _QUANTILE.match(name)) else name) for name in names]
+        levels = [float(name[prefix.end() :] if (prefix := _QUANTILE.match(name)) else name) for name in names]
     except ValueError:
         levels = []
     if not levels or not all(0.0 < level < 1.0 for level in levels):

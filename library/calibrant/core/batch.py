@@ -247,14 +247,14 @@ _INSIDE = ("must be in", "is outside", "are outside")
 def probabilities_of(logits: Floats) -> Floats:
     """Return the logistic function of (n,), or the softmax of each row of (n, K), in float64 block by block."""
     if logits.ndim == 1:
-        one: Floats = expit(logits.astype(np.float64, copy=False))
-        return one
-    found = np.empty(logits.shape)
+        of_event: Floats = expit(logits.astype(np.float64, copy=False))
+        return of_event
+    probabilities = np.empty(logits.shape)
     height = max(1, _BLOCK // logits.shape[1])
     for start in range(0, len(logits), height):
-        found[start : start + height] = logits[start : start + height]
-        softmax_in_place(found[start : start + height])
-    return found
+        probabilities[start : start + height] = logits[start : start + height]
+        softmax_in_place(probabilities[start : start + height])
+    return probabilities
 
 
 @dataclass(frozen=True)
@@ -314,8 +314,8 @@ def log_odds_within(logits: Floats) -> Floats:
     above = np.logaddexp.accumulate(ascending[:, :0:-1], axis=1)
     below = np.logaddexp.accumulate(ascending[:, :-1], axis=1)[:, ::-1]
     with np.errstate(over="ignore"):
-        found: Floats = np.clip(above - below, -_LARGEST, _LARGEST)
-    return found
+        log_odds: Floats = np.clip(above - below, -_LARGEST, _LARGEST)
+    return log_odds
 
 
 def softmax_in_place(scores: Floats) -> Floats:
@@ -376,8 +376,8 @@ def _are_half(values: Floats) -> bool:
 def _sums(values: Floats) -> Floats:
     """Return the sum of each row in double precision; a matrix product is several times faster for short rows."""
     if values.dtype == np.float64 and values.shape[1] < _SHORT:
-        found: Floats = values @ np.ones(values.shape[1])
-        return found
+        sums: Floats = values @ np.ones(values.shape[1])
+        return sums
     return values.sum(axis=1, dtype=np.float64)  # type: ignore[no-any-return]
 
 
@@ -426,17 +426,17 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
     chosen = np.asarray(classes)
     place = np.full(batch.predictions.given.shape[1], -1)
     place[chosen] = np.arange(len(chosen))
-    kept = np.flatnonzero(place[batch.labels] >= 0)
-    if not len(kept):
+    rows = np.flatnonzero(place[batch.labels] >= 0)
+    if not len(rows):
         raise EmptyBatch.at("/labels", "have no row of the chosen classes")
-    given = batch.predictions
-    values = given.given[np.ix_(kept, chosen)]
-    if given.scale == "probability":
+    predictions = batch.predictions
+    values = predictions.given[np.ix_(rows, chosen)]
+    if predictions.scale == "probability":
         values = values.astype(np.float64, copy=False)
         mass = values.sum(axis=1)
         if not mass.all():
             empty = np.zeros(len(batch), dtype=np.bool_)
-            empty[kept] = mass == 0.0
+            empty[rows] = mass == 0.0
             raise _invalid(
                 OutOfRange,
                 "/predictions",
@@ -447,11 +447,11 @@ def restrict(batch: Batch, classes: Sequence[int]) -> tuple[Batch, Integers]:
                 noun="rows ",
             )
         values /= mass[:, None]
-    taken = replace(given, given=values)
-    weights, clusters = take(batch.weights, kept), take(batch.clusters, kept)
+    taken = replace(predictions, given=values)
+    weights, clusters = take(batch.weights, rows), take(batch.clusters, rows)
     if weights is not None and not weights.any():
         raise InvalidWeight.at("/weights", "are all 0 for the rows of the chosen classes")
-    return Batch(taken, place[batch.labels[kept]], weights, batch.weights_kind, clusters), kept
+    return Batch(taken, place[batch.labels[rows]], weights, batch.weights_kind, clusters), rows
 
 
 def read_labels(labels: Any, n: int, n_classes: int) -> Integers:
@@ -563,7 +563,9 @@ def read_numbers(values: Any, pointer: str, *, keep_single: bool = False) -> Flo
 
 def _numbers_of(raw: npt.NDArray[Any], pointer: str) -> npt.NDArray[Any]:
     """Convert an array of objects that are numbers; the error counts the others."""
-    numbers = np.frompyfunc(lambda each: isinstance(each, Number) and not isinstance(each, complex | bool), 1, 1)
+    numbers = np.frompyfunc(
+        lambda element: isinstance(element, Number) and not isinstance(element, complex | bool), 1, 1
+    )
     bad = ~numbers(raw).astype(np.bool_)
     if not bad.any():
         return raw.astype(np.float64)
@@ -586,7 +588,7 @@ def _invalid(
     pointer: str,
     bad: npt.NDArray[np.bool_],
     wanted: str,
-    one: str,
+    singular: str,
     several: str,
     *,
     noun: str = "",
@@ -598,7 +600,7 @@ def _invalid(
     """
     places = np.argwhere(bad)
     offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:MAX_OFFENCES].tolist()]
-    message = one if len(places) == 1 else several
+    message = singular if len(places) == 1 else several
     return error(
         f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{message}; the first at {offences[0].pointer}", offences
     )

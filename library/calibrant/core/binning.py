@@ -78,10 +78,10 @@ def _bins(
     closed: Closed = "left",
     start_logit: Floats | None = None,
 ) -> BinnedCells:
-    kept = mass > 0
-    mass, w2, sum_p, sum_y = mass[kept], w2[kept], sum_p[kept], sum_y[kept]
+    filled = mass > 0
+    mass, w2, sum_p, sum_y = mass[filled], w2[filled], sum_p[filled], sum_y[filled]
     rows = mass if kind == "frequency" else np.maximum(mass * mass / w2, 1.0)
-    return BinnedCells(mass, rows, sum_p / mass, sum_y / mass, start[kept], closed, take(start_logit, kept))
+    return BinnedCells(mass, rows, sum_p / mass, sum_y / mass, start[filled], closed, take(start_logit, filled))
 
 
 def equal_width(event: Event, n_bins: int, closed: Closed = "left") -> BinnedCells:
@@ -253,14 +253,14 @@ def cross_validated_scores(event: Event, binning: Binning, *, folds: int, most: 
     fold = fold_of_rows(len(rows), folds, seed, rows.clusters)
     scores, uncalibrated = np.zeros(most), 0.0
     for number in range(folds):
-        held, kept = rows.rows(fold == number), cells_of(rows.rows(fold != number))
+        held, others = rows.rows(fold == number), cells_of(rows.rows(fold != number))
         w = np.ones(len(held)) if held.w is None else held.w
         off = held.y - held.p
         sums = np.concatenate([np.zeros((2, 1)), np.cumsum([w, w * off], axis=1)], axis=1)
         error = float(w @ off**2)
         uncalibrated += error / float(w.sum()) / folds
         for count in range(1, most + 1):
-            bins = equal_mass(kept, count) if binning == "equal-mass" else equal_width_of_cells(kept, count)
+            bins = equal_mass(others, count) if binning == "equal-mass" else equal_width_of_cells(others, count)
             at = bins.start if bins.start_logit is None else bins.start_logit
             x = held.p if bins.start_logit is None else held.key
             start, stop = at, np.append(at[1:], np.inf)

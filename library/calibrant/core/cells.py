@@ -98,10 +98,10 @@ _CACHED = 1 << 13
 
 def log_odds(p: Floats) -> Floats:
     """Return the logits of probabilities above 0 and below 1: ``(n,)``."""
-    found: Floats = np.log(p)
-    for start in range(0, len(found), _CACHED):
-        found[start : start + _CACHED] -= np.log1p(-p[start : start + _CACHED])
-    return found
+    logits: Floats = np.log(p)
+    for start in range(0, len(logits), _CACHED):
+        logits[start : start + _CACHED] -= np.log1p(-p[start : start + _CACHED])
+    return logits
 
 
 def _panels_of(logit: Floats, w: Floats, wy: Floats) -> Panels | None:

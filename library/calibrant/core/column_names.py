@@ -32,9 +32,9 @@ PAIRS = (
 
 def integer(text: str) -> int | None:
     """Parse an integer written as ``1``, ``1.0`` or ``1.0e+00``; returns None for any other text."""
-    found = _INTEGER.fullmatch(text)
-    if found is not None:
-        return int(found[1])
+    match = _INTEGER.fullmatch(text)
+    if match is not None:
+        return int(match[1])
     value = float(text) if _EXPONENT.fullmatch(text) else math.inf
     return int(value) if value.is_integer() and abs(value) < _EXACT else None
 
@@ -173,7 +173,7 @@ def word(name: str) -> str:
 
 def words_of(name: str) -> list[str]:
     """Return the words and numbers of a name, in lower case."""
-    return [found.lower() for found in _WORD.findall(name)]
+    return [word.lower() for word in _WORD.findall(name)]
 
 
 def is_like_prediction(name: str) -> bool:

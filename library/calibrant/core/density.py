@@ -68,11 +68,15 @@ def _densities(p: Floats, w: Floats, wy: Floats, rows: float) -> Densities:
     # A triweight kernel extends three standard deviations to each side.
     steps = int(3.0 * bandwidth / _STEP)
     kernel = triweight(_STEP * np.arange(-float(steps), steps + 1.0), bandwidth)
-    one = np.zeros(len(p), dtype=np.int64)
+    single_group = np.zeros(len(p), dtype=np.int64)
     # The mirrored sample contains each row twice.
     all_rows, of_positives = (
         convolved(
-            (shared_by_group(own, v, one, 1, _POINTS) + shared_by_group(mirrored, v, one, 1, _POINTS))[0], kernel
+            (
+                shared_by_group(own, v, single_group, 1, _POINTS)
+                + shared_by_group(mirrored, v, single_group, 1, _POINTS)
+            )[0],
+            kernel,
         )[_INSIDE]
         / v.sum()
         for v in (w, wy)
@@ -93,10 +97,10 @@ def convolved(values: Floats, kernel: Floats) -> Floats:
         return values * kernel
     size = scipy.fft.next_fast_len(len(values) + len(kernel) - 1, real=True)
     start = (len(kernel) - 1) // 2
-    found: Floats = scipy.fft.irfft(scipy.fft.rfft(values, size) * scipy.fft.rfft(kernel, size), size)[
+    smoothed: Floats = scipy.fft.irfft(scipy.fft.rfft(values, size) * scipy.fft.rfft(kernel, size), size)[
         start : start + len(values)
     ]
-    return found
+    return smoothed
 
 
 def nearest(p: Floats, x: Floats) -> npt.NDArray[np.int64]:

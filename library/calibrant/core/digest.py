@@ -51,11 +51,11 @@ def digest(batch: Batch) -> str:
     >>> digest(one) == digest(read_batch([0.25, 0.5, 0.75], [0, 1, 0]))
     False
     """
-    kept = vars(batch)
-    if _KEPT not in kept:  # not a field, so that ``replace`` drops it
-        kept[_KEPT] = _digest(batch)
-    found: str = kept[_KEPT]
-    return found
+    cache = vars(batch)
+    if _KEPT not in cache:  # not a field, so that ``replace`` drops it
+        cache[_KEPT] = _digest(batch)
+    text: str = cache[_KEPT]
+    return text
 
 
 def _digest(batch: Batch) -> str:
@@ -132,7 +132,7 @@ def sample_of(batch: Batch) -> str | None:
         hashes = _rounded_hashes(batch, decimals)
         distinct = np.unique(np.partition(hashes, tried - 1)[:tried])
         if len(distinct) >= _DIFFER * tried:
-            return f"{decimals}:" + "".join(f"{int(each):0{_DIGITS}x}" for each in distinct[:_KEPT_HASHES])
+            return f"{decimals}:" + "".join(f"{int(number):0{_DIGITS}x}" for number in distinct[:_KEPT_HASHES])
     return None
 
 
@@ -144,18 +144,18 @@ def shares_rows(sample: str, batch: Batch) -> bool:
     if len(batch) > _MOST / _SHARE:
         return False
     decimals, _, digits = sample.partition(":")
-    kept = np.array([int(digits[i : i + _DIGITS], 16) for i in range(0, len(digits), _DIGITS)], dtype=np.uint64)
+    sampled = np.array([int(digits[i : i + _DIGITS], 16) for i in range(0, len(digits), _DIGITS)], dtype=np.uint64)
     distinct = np.unique(_rounded_hashes(batch, int(decimals)))
-    if len(kept) == _KEPT_HASHES:
-        distinct = distinct[distinct <= kept[-1]]
-    matches = int(np.isin(distinct, kept).sum())
+    if len(sampled) == _KEPT_HASHES:
+        distinct = distinct[distinct <= sampled[-1]]
+    matches = int(np.isin(distinct, sampled).sum())
     return matches >= max(_MATCHES, _SHARE * len(distinct))
 
 
 def _rounded_hashes(batch: Batch, decimals: int) -> Codes:
     """Return a hash of ``_DIGITS`` hexadecimal digits of each row."""
-    given = batch.predictions.given
-    table = given[:, None] if given.ndim == 1 else given
+    values = batch.predictions.given
+    table = values[:, None] if values.ndim == 1 else values
     hashes = np.empty(len(table), np.uint64)
     height = max(1, _CHUNK // table.shape[1])
     for start in range(0, len(table), height):

@@ -409,7 +409,7 @@ def naming(names: Mapping[str, str]) -> Iterator[None]:
     pattern = re.compile(rf"\b({'|'.join(names)})\b")
 
     def named(text: str) -> str:
-        return pattern.sub(lambda found: names[found[0]], text)
+        return pattern.sub(lambda match: names[match[0]], text)
 
     try:
         yield
@@ -480,11 +480,11 @@ def in_rows(detail: str) -> str | None:
     >>> in_rows("labels: 1 of 3 is not 0 or 1; the first at /labels/2")
     'labels: 1 of 3 is not 0 or 1, in row 3'
     """
-    found = _COUNTED.search(detail)
-    if found is None:
+    match = _COUNTED.search(detail)
+    if match is None:
         return None
-    bad, row, what = int(found["bad"]), int(found["row"]) + 1, found["what"]
+    bad, row, what = int(match["bad"]), int(match["row"]) + 1, match["what"]
     where = f"the first {'is' if what.startswith('row') else 'in'} row {row}" if bad > 1 else f"in row {row}"
     if bad == 1 and what.startswith("row"):
         where = f"row {row}"
-    return f"{found['array']}: {bad:,} of {int(found['all']):,} {what}, {where}"
+    return f"{match['array']}: {bad:,} of {int(match['all']):,} {what}, {where}"

@@ -51,7 +51,7 @@ def group_members(groups: Sequence[str], n: int) -> Members:
     return {str(name): rows_of[name] for name in distinct_names(groups)}
 
 
-def members_among(members: Members, kept: npt.NDArray[np.int64]) -> Members:
+def members_among(members: Members, chosen: npt.NDArray[np.int64]) -> Members:
     """The rows of each group among the kept ones, ascending; groups without any are left out."""
-    among = {name: np.flatnonzero(np.isin(kept, rows)) for name, rows in members.items()}
+    among = {name: np.flatnonzero(np.isin(chosen, rows)) for name, rows in members.items()}
     return {name: rows for name, rows in among.items() if len(rows)}

@@ -111,30 +111,30 @@ class Rows:
             warn(whose + of_other_class(p, self.batch.predictions.scale))
 
 
-def of_other_class(given: Array, scale: str) -> str:
+def of_other_class(predictions: Array, scale: str) -> str:
     """Return the message for predictions that are probably those of the other class."""
     remedy = "pass -z" if scale == "logit" else "pass 1 - p"
-    if given.ndim == 2:
+    if predictions.ndim == 2:
         remedy = "swap the two columns; if they are those of two models, compare the models"
     return f"predictions are clearly lower if the label is 1 than if it is 0; if they are those of class 0, {remedy}"
 
 
-def are_of_other_class(given: Array, labels: Array) -> bool:
+def are_of_other_class(predictions: Array, labels: Array) -> bool:
     """Return whether predictions ``(n,)`` or ``(n, 2)`` of class 1 are clearly lower if the label is 1.
 
     The difference of the means must exceed four standard errors, which random predictions do in 1 of 30,000 cases, and
     0.35 standard deviations, an AUC of about 0.4. Of many rows, about 10,000 evenly spaced ones are compared.
     """
-    n = len(given)
-    if n < _MANY_ROWS or (given.ndim == 2 and given.shape[1] != 2):
+    n = len(predictions)
+    if n < _MANY_ROWS or (predictions.ndim == 2 and predictions.shape[1] != 2):
         return False
     step = max(1, n // _COMPARED)
-    given, y = given[::step], labels[::step].astype(np.float64)
+    predictions, y = predictions[::step], labels[::step].astype(np.float64)
     n, n_1 = len(y), float(y.sum())
     if not 0.0 < n_1 < n:
         return False
     with np.errstate(over="ignore"):  # of large logits
-        p = given if given.ndim == 1 else given[:, 1] - given[:, 0]
+        p = predictions if predictions.ndim == 1 else predictions[:, 1] - predictions[:, 0]
     most = float(np.abs(p).max())
     if not 0.0 < most < math.inf:
         return False
@@ -145,15 +145,17 @@ def are_of_other_class(given: Array, labels: Array) -> bool:
     return lower > max(_ERRORS * error, _SPREADS) * float(p.std()) + _ROUNDING
 
 
-def are_classes(given: Array) -> bool:
+def are_classes(predictions: Array) -> bool:
     """Return whether many predictions are all 0 or 1, like predicted classes. O(n K), or O(K) if the first are not."""
-    return len(given) >= _MANY_ROWS and all(np.isin(p, (0.0, 1.0)).all() for p in (given[:_MANY_ROWS], given))
+    return len(predictions) >= _MANY_ROWS and all(
+        np.isin(p, (0.0, 1.0)).all() for p in (predictions[:_MANY_ROWS], predictions)
+    )
 
 
-def warn_of_certain(given: Array) -> None:
+def warn_of_certain(predictions: Array) -> None:
     """Warn if many probabilities ``(n,)`` are exactly 0 or 1, or many rows ``(n, K)`` have one of exactly 1. O(n K)."""
-    p = given if given.ndim == 1 else given.max(axis=1, initial=0.0)
-    certain = (p == 1.0) | (p == 0.0) if given.ndim == 1 else p == 1.0
+    p = predictions if predictions.ndim == 1 else predictions.max(axis=1, initial=0.0)
+    certain = (p == 1.0) | (p == 0.0) if predictions.ndim == 1 else p == 1.0
     if len(p) >= _MANY_ROWS and certain.mean() >= _CERTAIN:
         warn(
             f"{100.0 * certain.mean():.0f} % of the predictions are exactly 0 or 1, as of small forests; a map gives "
@@ -175,14 +177,14 @@ def warn_of_few(batch: Batch) -> None:
         )
 
 
-def warn_of_probabilities(given: Array, scale: str, whose: str = "") -> None:
+def warn_of_probabilities(predictions: Array, scale: str, whose: str = "") -> None:
     """Warn if logits are probabilities: all in [0, 1], and rows sum to 1. O(n K), or O(K) if the first ones are not."""
-    if scale != "logit" or len(given) < _MANY_ROWS:
+    if scale != "logit" or len(predictions) < _MANY_ROWS:
         return
-    for rows in (given[:_MANY_ROWS], given):
+    for rows in (predictions[:_MANY_ROWS], predictions):
         if rows.min() < 0.0 or rows.max() > 1.0 or (rows.ndim == 2 and np.abs(rows.sum(axis=1) - 1.0).max() > _SUM):
             return
-    sums = " and each row sums to 1" if given.ndim == 2 else ""
+    sums = " and each row sums to 1" if predictions.ndim == 2 else ""
     warn(f"{whose}the logits are in [0, 1]{sums}, like probabilities; pass logits, or fit with probabilities")
 
 
@@ -373,7 +375,7 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
     if type(getattr(predictions, "dtype", None)).__name__ == "Struct":  # of polars
         predictions = predictions.struct.unnest()
     if isinstance(predictions, Mapping) and len(predictions) > 1:
-        if any(np.isscalar(each) for each in predictions.values()):
+        if any(np.isscalar(value) for value in predictions.values()):
             raise WrongShape.at("/predictions", "are numbers by name; pass list(predictions.values())")
         parts = [_flat(array_of(column, "predictions")) for column in predictions.values()]
         if len({part.shape for part in parts}) > 1 or parts[0].ndim > 1:
@@ -381,7 +383,7 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
         return _FrameColumns(np.column_stack(parts), text_names([*predictions]))
     if known is not None and is_frame(predictions) and set(known) < {*text_names(predictions.columns)}:
         pairs = zip(predictions.columns, text_names(predictions.columns), strict=True)
-        predictions = predictions[[given for given, name in pairs if name in known]]
+        predictions = predictions[[own_name for own_name, name in pairs if name in known]]
     values = array_of(predictions, "predictions")
     if values.ndim > 2:
         raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {_as_rows(predictions, values, labels)}")
@@ -397,14 +399,18 @@ def _as_rows(predictions: Any, values: Array, labels: Any) -> str:
     p = "predictions" if hasattr(predictions, "reshape") else "np.asarray(predictions)"
     y = "labels" if hasattr(labels, "reshape") else "np.asarray(labels)"
     shape, last = values.shape, values.shape[-1]
-    found = np.empty((0,)) if labels is None else array_of(labels, "labels")
-    if found.ndim > 1 and found.squeeze().shape == values.squeeze().shape:
+    label_array = np.empty((0,)) if labels is None else array_of(labels, "labels")
+    if label_array.ndim > 1 and label_array.squeeze().shape == values.squeeze().shape:
         for axis in (-1, 1):
-            if shape[axis] > 1 and found.shape == shape and _is_one_hot(found, axis):
+            if shape[axis] > 1 and label_array.shape == shape and _is_one_hot(label_array, axis):
                 return f"for one-hot labels pass {y}.argmax({axis})"
         return f"pass {p}.reshape(-1) and {y}.reshape(-1)"
     # The class axis is the last, the second as in torch, or the first axis counts the outputs of scikit-learn.
-    places = [found.shape == shape[:-1], found.shape == (shape[0], *shape[2:]), found.shape == shape[-2::-1]]
+    places = [
+        label_array.shape == shape[:-1],
+        label_array.shape == (shape[0], *shape[2:]),
+        label_array.shape == shape[-2::-1],
+    ]
     moved = f"{p}.movedim(1, -1)" if hasattr(predictions, "movedim") else f"np.moveaxis({p}, 1, -1)"
     ways = [
         f"{p}.reshape(-1, {last}) and {y}.reshape(-1), if the last axis is that of the classes",
@@ -642,10 +648,10 @@ def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None, clas
 
 def reduction_with_name(reduction: str, names: Sequence[str] | None, classes: Any = None) -> str:
     """Return ``class:NAME`` for ``class:k`` if the classes have names, to be shown; others as they are."""
-    found, number = _chosen(names, classes), reduction.removeprefix("class:")
-    if found is None or number == reduction or not number.isdecimal() or int(number) >= len(found):
+    class_names, number = _chosen(names, classes), reduction.removeprefix("class:")
+    if class_names is None or number == reduction or not number.isdecimal() or int(number) >= len(class_names):
         return reduction
-    return f"class:{found[int(number)]}"
+    return f"class:{class_names[int(number)]}"
 
 
 def _chosen(names: Sequence[str] | None, classes: Any) -> tuple[str, ...] | None:

@@ -53,12 +53,12 @@ class _Matrix:
         return (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
 
     def values(self, theta: Floats) -> Floats:
-        found: Floats = theta @ self._features.T
-        return found
+        products: Floats = theta @ self._features.T
+        return products
 
     def sums(self, weights: Floats) -> Floats:
-        found: Floats = weights @ self._features
-        return found
+        products: Floats = weights @ self._features
+        return products
 
     def gram(self, weights: Floats) -> Floats:
         size = self._features.shape[1]
@@ -78,10 +78,10 @@ def product(a: Floats, b: Floats) -> Floats:
     rows = _THREADED // b.size
     if rows < 2 or rows >= len(a) or len(a) * b.size >= _WORTH_THREADS:
         return a @ b
-    found: Floats = np.empty((len(a), b.shape[1]))
+    products: Floats = np.empty((len(a), b.shape[1]))
     for first in range(0, len(a), rows):
-        found[first : first + rows] = a[first : first + rows] @ b
-    return found
+        products[first : first + rows] = a[first : first + rows] @ b
+    return products
 
 
 def gradient_of(

@@ -48,7 +48,7 @@ class Option:
             return self._accepts_one(value)
         if not isinstance(value, list | tuple):
             return value is None and self.default is None
-        listed = 1 <= len(value) <= self.most and all(self._accepts_one(each) for each in value)
+        listed = 1 <= len(value) <= self.most and all(self._accepts_one(element) for element in value)
         return listed and len(set(value)) == len(value)
 
     def _accepts_one(self, value: object) -> bool:
@@ -69,14 +69,14 @@ class Option:
         named = ", ".join(json[c] if c is None or isinstance(c, bool) else str(c) for c in self.choices)
         only_named = bool(self.choices) and not (self.real or self.whole)
         ranged = f"{'a number' if self.real else 'an integer'} from {self.low:g} to {self.high:g}"
-        one = named if only_named else f"{named} or {ranged}" if named else ranged
+        single = named if only_named else f"{named} or {ranged}" if named else ranged
         if self.per_class:
-            return f"null, {one}, or a list of such numbers, one for each class"
+            return f"null, {single}, or a list of such numbers, one for each class"
         if self.most == 0:
-            return one
+            return single
         null = "null or " if self.default is None else ""
-        each = f"one of {one}" if only_named else one
-        return f"{null}a list of 1 to {self.most} distinct values, each {each}"
+        of_element = f"one of {single}" if only_named else single
+        return f"{null}a list of 1 to {self.most} distinct values, each {of_element}"
 
 
 #: Boolean options with the default true, and false.
@@ -84,23 +84,23 @@ ON, OFF = Option(True, choices=(True, False)), Option(False, choices=(False, Tru
 
 
 def read_values(
-    given: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
+    stated: Mapping[str, Any], options: Mapping[str, Option], whose: str, *, where: str = ""
 ) -> dict[str, Any]:
     """Return every option by name; raise ``InvalidOption`` for the first invalid one, below ``where``."""
-    given = {name: _plain(value) for name, value in given.items()}
-    for name, value in given.items():
+    stated = {name: _plain(value) for name, value in stated.items()}
+    for name, value in stated.items():
         option = options.get(name)
         if option is None:
             has = "has" if where else f"{whose} has"
             raise InvalidOption.at(where, f"{has} an unknown option; {_options_of(whose, name, options)}")
         if not option.accepts(value):
             raise InvalidOption.at(f"{where}/{name}", f"must be {option.allowed}")
-    return {name: given.get(name, option.default) for name, option in options.items()}
+    return {name: stated.get(name, option.default) for name, option in options.items()}
 
 
 def _plain(value: Any) -> Any:
     """Return ``plain`` of a value, or of each value of a list or tuple, as a new list."""
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else plain(value)
+    return [plain(element) for element in value] if isinstance(value, list | tuple) else plain(value)
 
 
 def _options_of(whose: str, name: str, options: Mapping[str, Option]) -> str:
@@ -211,15 +211,15 @@ class Catalogue(Shown, Mapping[str, E]):
         return self._public or super().__reduce_ex__(protocol)
 
     def __getitem__(self, name: str) -> E:
-        found = self._entries.get(known_name(name, self, self._names) if isinstance(name, str) else name)
-        if found is None:
+        entry = self._entries.get(known_name(name, self, self._names) if isinstance(name, str) else name)
+        if entry is None:
             raise KeyError(f"the {self._what} {self.explanation(name)}")
-        return found
+        return entry
 
     def explanation(self, name: object) -> str:
         """Return what an unknown name is or must be, after the kind of the entry."""
-        found = self._elsewhere.get(plain_name(name)) if isinstance(name, str) else None
-        return one_of(name, self, self._names) if found is None else found
+        meaning = self._elsewhere.get(plain_name(name)) if isinstance(name, str) else None
+        return one_of(name, self, self._names) if meaning is None else meaning
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -268,13 +268,13 @@ def read_entries(
         raise InvalidOption.at(where, "must be an array of names or objects")
     if len(requests) > most:
         raise InvalidOption.at(where, f"must name at most {most} {what}s")
-    found = [_read_one(item, catalogue, what, f"{where}/{i}", unknown, familiar) for i, item in enumerate(requests)]
+    entries = [_read_one(item, catalogue, what, f"{where}/{i}", unknown, familiar) for i, item in enumerate(requests)]
     seen: set[str] = set()
-    for i, (key, _, _) in enumerate(found):
+    for i, (key, _, _) in enumerate(entries):
         if key in seen:
             raise InvalidOption.at(f"{where}/{i}", f"has the same key as an earlier {what}; set another key with 'as'")
         seen.add(key)
-    return found
+    return entries
 
 
 def known_name(name: str, catalogue: Mapping[str, Any], familiar: Mapping[str, str]) -> str:
@@ -285,8 +285,8 @@ def known_name(name: str, catalogue: Mapping[str, Any], familiar: Mapping[str, s
     """
     if name in catalogue:
         return name
-    found = familiar.get(plain_name(name), plain_name(name))
-    return found if found in catalogue else name
+    meant = familiar.get(plain_name(name), plain_name(name))
+    return meant if meant in catalogue else name
 
 
 def _read_one(
@@ -306,5 +306,5 @@ def _read_one(
     key = request.get("as", request["name"])
     if not isinstance(key, str) or not 0 < len(key) <= 64:
         raise InvalidOption.at(f"{where}/as", "must be a string of 1 to 64 characters")
-    given = {name: value for name, value in request.items() if name not in ("name", "as")}
-    return key, entry, read_values(given, entry.options, entry.name, where=where)
+    stated = {name: value for name, value in request.items() if name not in ("name", "as")}
+    return key, entry, read_values(stated, entry.options, entry.name, where=where)

@@ -46,16 +46,16 @@ def read_records(predictions: Sequence[Any], known: Sequence[str] | None = None)
 
 
 def _by_label(row: Any, i: int) -> dict[str, Any]:
-    if not all(isinstance(each, Mapping) and set(each) >= _PIPELINE for each in row):
+    if not all(isinstance(entry, Mapping) and set(entry) >= _PIPELINE for entry in row):
         raise WrongShape.at(f"/predictions/{i}", "must have dictionaries with a label and a score")
-    return {str(each["label"]): each["score"] for each in row}
+    return {str(entry["label"]): entry["score"] for entry in row}
 
 
 def _of_predicted(
     predictions: Sequence[Mapping[str, Any]], known: Sequence[str] | None
 ) -> tuple[Array, list[str], bool]:
-    found = {str(row["label"]) for row in predictions}
-    names = list(known) if known is not None and found.issubset(known) else sorted(found)
+    labels = {str(row["label"]) for row in predictions}
+    names = list(known) if known is not None and labels.issubset(known) else sorted(labels)
     if len(names) == 1:
         raise InvalidLabel.at("/predictions", "have only one label; pass class_names=[negative, positive]")
     if len(names) > 2:

@@ -226,14 +226,14 @@ class Vector:
         if self.logits is None:
             own = self.p[np.arange(len(self)), self.labels].astype(np.float64)
             return np.log(np.clip(own, clip, 1.0 - clip))
-        found = np.empty(len(self))
+        logs = np.empty(len(self))
         height = max(1, _AREA // self.n_classes)
         for start in range(0, len(self), height):
             rows = slice(start, start + height)
             z = self.logits[rows].astype(np.float64)
             off = z - z.max(axis=1, keepdims=True)
-            found[rows] = off[np.arange(len(z)), self.labels[rows]] - np.log(np.exp(off).sum(axis=1))
-        return found
+            logs[rows] = off[np.arange(len(z)), self.labels[rows]] - np.log(np.exp(off).sum(axis=1))
+        return logs
 
     def of_probabilities(self) -> Vector:
         """Return the vectors without their logits, which may be exact where probabilities are rounded."""
@@ -250,8 +250,8 @@ class Vector:
     def rows(self, chosen: npt.NDArray[np.int64]) -> Vector:
         """Return these rows, repeated as often as they are listed."""
         w, logits, clusters = take(self.w, chosen), take(self.logits, chosen), take(self.clusters, chosen)
-        made = self.probabilities is not None or "p" in vars(self)
-        taken = self.p[chosen] if made else None
+        has_probabilities = self.probabilities is not None or "p" in vars(self)
+        taken = self.p[chosen] if has_probabilities else None
         return replace(self, probabilities=taken, labels=self.labels[chosen], w=w, logits=logits, clusters=clusters)
 
 
@@ -271,14 +271,14 @@ class Classes:
 
     def events(self, chosen: range | None = None) -> Iterator[Event]:
         """Yield the events of the classes, or of a range of them, one at a time. O(n) memory each."""
-        given = self.vector
-        classes = range(given.n_classes) if chosen is None else chosen
+        vector = self.vector
+        classes = range(vector.n_classes) if chosen is None else chosen
         for start in range(classes.start, classes.stop, _COLUMNS):
             columns = slice(start, min(start + _COLUMNS, classes.stop))
-            logits = None if given.odds is None else given.odds.columns(columns)
-            for k, column in enumerate(_transposed(given.p[:, columns] if logits is None else logits), start):
-                y = (given.labels == k).astype(np.int8)
-                yield _event(column, y, given, logits=logits is not None)
+            logits = None if vector.odds is None else vector.odds.columns(columns)
+            for k, column in enumerate(_transposed(vector.p[:, columns] if logits is None else logits), start):
+                y = (vector.labels == k).astype(np.int8)
+                yield _event(column, y, vector, logits=logits is not None)
 
     def in_order(self) -> Classes:
         """Return the rows in the order of ``Vector.in_order``."""
@@ -350,8 +350,8 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
     if ranked:
         rank, K = int(ranked[2]), values.shape[1]
         largest = np.partition(values, K - rank, axis=1)[:, K - rank :].astype(np.float64)
-        found: Floats = largest.sum(axis=1).clip(0.0, 1.0) if ranked[1] else largest[:, 0]
-        return found
+        probability: Floats = largest.sum(axis=1).clip(0.0, 1.0) if ranked[1] else largest[:, 0]
+        return probability
     if reduction == "confidence":
         return values.max(axis=1).astype(np.float64)  # type: ignore[no-any-return]
     return values[:, 1 if reduction == "binary" else _class_of(reduction)].astype(np.float64)
@@ -472,14 +472,14 @@ def subject(batch: Batch, reduction: str) -> Subject:
 
 def whole_vector(batch: Batch) -> Vector:
     """Return the batch as a vector per row; (n,) predictions become the columns (1 - p, p)."""
-    given = batch.predictions
-    logits = given.logits
+    predictions = batch.predictions
+    logits = predictions.logits
     values: Floats | None
-    if given.n_classes is None:
-        values = np.stack([1.0 - given.values, given.values], axis=1)
+    if predictions.n_classes is None:
+        values = np.stack([1.0 - predictions.values, predictions.values], axis=1)
         logits = None if logits is None else np.stack([np.zeros_like(logits), logits], axis=1)
     else:
-        values = given.values if logits is None or "values" in vars(given) else None
+        values = predictions.values if logits is None or "values" in vars(predictions) else None
     return Vector(values, batch.labels, batch.weights, batch.counts_as, logits, batch.clusters)
 
 
@@ -509,8 +509,8 @@ def _pooled(vector: Vector) -> Event:
 
 def _event(column: Floats, y: Outcomes, of: Vector, *, logits: bool) -> Event:
     """Return the event of one class from its probabilities, or from its log-odds if ``logits``."""
-    given = column.astype(np.float64)
-    p, logit = (expit(given), given) if logits else (given, None)
+    values = column.astype(np.float64)
+    p, logit = (expit(values), values) if logits else (values, None)
     return Event(p, y, of.w, of.kind, clusters=of.clusters, logit=logit)
 
 

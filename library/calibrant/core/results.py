@@ -64,8 +64,8 @@ class Table:
 
     def shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and rows as text, without empty columns."""
-        kept = [j for j in range(len(self.columns)) if j == 0 or any(row[j] not in (None, "") for row in self.rows)]
-        return [self.columns[j] for j in kept], [[text_of(row[j]) for j in kept] for row in self.rows]
+        filled = [j for j in range(len(self.columns)) if j == 0 or any(row[j] not in (None, "") for row in self.rows)]
+        return [self.columns[j] for j in filled], [[text_of(row[j]) for j in filled] for row in self.rows]
 
 
 class Suggesting:
@@ -87,9 +87,11 @@ class Suggesting:
         key, result = next(iter((vars(self).get("measures") or {}).items()), (None, None))
         if key is not None and hasattr(result, name):  # of a result in a report
             return f'; use report["{key}"].{name}'
-        near = get_close_matches(name[:64], [each for each in dir(self) if not each.startswith("_")], n=1)
-        found = self._familiar.get(name, near[0] if near else None)
-        return "" if found is None else f"; use {found}"
+        near = get_close_matches(
+            name[:64], [attribute for attribute in dir(self) if not attribute.startswith("_")], n=1
+        )
+        suggestion = self._familiar.get(name, near[0] if near else None)
+        return "" if suggestion is None else f"; use {suggestion}"
 
 
 class Shown(Suggesting):
@@ -257,20 +259,20 @@ class ShownMap(Shown):
         >>> calibrant.fit("isotonic", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).warning
         'the cross-fitted log loss does not improve: the map may do harm on new rows'
         """
-        found = self.diagnostics.get("warning")
-        return found[:_WARNED] if isinstance(found, str) else None
+        text = self.diagnostics.get("warning")
+        return text[:_WARNED] if isinstance(text, str) else None
 
 
 def map_table(method: str, rows: Sequence[tuple[str, str]], diagnostics: Mapping[str, Any]) -> Table:
     """Return the table of a map: its properties, its cross-fitted gain, and its warning."""
-    found = [row for row in rows if row[1]]
+    properties = [row for row in rows if row[1]]
     gain = diagnostics.get("held_out_gain")
     if isinstance(gain, Mapping) and {"score", "gain", "standard_error"} <= gain.keys():
-        found.append(_gain(str(gain["score"]), gain["gain"], gain["standard_error"]))
+        properties.append(_gain(str(gain["score"]), gain["gain"], gain["standard_error"]))
     elif isinstance(gain, Mapping) and {"log_loss", "standard_error"} <= gain.keys():
-        found.append(_gain("log loss", gain["log_loss"], gain["standard_error"]))
+        properties.append(_gain("log loss", gain["log_loss"], gain["standard_error"]))
     warning = diagnostics.get("warning")
-    return Table(f"Map: {method}", ("property", "value"), found, [str(warning)] if warning else [])
+    return Table(f"Map: {method}", ("property", "value"), properties, [str(warning)] if warning else [])
 
 
 def _gain(score: str, gain: float, error: float) -> tuple[str, str]:
@@ -376,9 +378,9 @@ class WithRows:
         return self._with(vars(self) | deepcopy(own, memo))
 
     def _with(self, state: Mapping[str, Any]) -> Self:
-        made = object.__new__(type(self))
-        vars(made).update(state)
-        return made
+        copied = object.__new__(type(self))
+        vars(copied).update(state)
+        return copied
 
 
 class ByMeasure(Generic[Result]):

@@ -74,8 +74,8 @@ def mean_gain(
 def check_fold_count(n: int, folds: int) -> None:
     """Raise ``TooFewRows`` if there are fewer rows than folds."""
     if n < folds:
-        found = f"has {n} row{'' if n == 1 else 's'}"
-        raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
+        has_rows = f"has {n} row{'' if n == 1 else 's'}"
+        raise TooFewRows.at("/predictions", f"{has_rows}, but {folds} folds need at least {folds}")
 
 
 def simplest(sizes: tuple[int, ...], scores: Floats, tolerance: float = TOLERANCE) -> int:

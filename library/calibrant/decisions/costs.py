@@ -190,7 +190,7 @@ class Costs:
         return plane_of(first, second, abstention=self.abstention, cost_ratios=self.cost_ratios)
 
 
-def _same(one: Floats | None, other: Floats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def _same(values: Floats | None, other: Floats | None) -> bool:
+    if values is None or other is None:
+        return values is other
+    return np.array_equal(values, other)

@@ -221,7 +221,7 @@ def curve_of(events: Mapping[str, Event], at: Floats, level: float) -> DecisionC
     outcomes = {name: shares_between(first, [(start, places), (places, end)], size) for name, places in until.items()}
     all_rows = outcomes | {TREAT_ALL: shares_between(first, [(start, end), (end, end)], size)}
     rate, odds = float(all_rows[TREAT_ALL].share[0, 0]), at / (1.0 - at)
-    zero, one = np.zeros(size), np.ones(size)
+    zero, ones = np.zeros(size), np.ones(size)
     none = {TREAT_NONE: Estimates(zero, zero, zero)}
 
     def pair(a: str, b: str) -> RowShares:
@@ -240,9 +240,9 @@ def curve_of(events: Mapping[str, Event], at: Floats, level: float) -> DecisionC
         rate,
         level,
         at,
-        of_each(all_rows, one, -odds, zero, zero) | none,
+        of_each(all_rows, ones, -odds, zero, zero) | none,
         standardised | none if rate else {},
-        of_each(outcomes, zero, zero, -one, odds),
-        of_each(outcomes, zero, zero, -1.0 / odds, one),
-        of_each(pairs, one, -odds, -one, odds),
+        of_each(outcomes, zero, zero, -ones, odds),
+        of_each(outcomes, zero, zero, -1.0 / odds, ones),
+        of_each(pairs, ones, -odds, -ones, odds),
     )

@@ -525,8 +525,8 @@ class SegmentOptions:
         seed: object = 0,
     ) -> SegmentOptions:
         """Check the options; raises ``InvalidOption``."""
-        given = {"max_order": max_order, "n_bins": n_bins, "n_segments": n_segments}
-        values = read_values(given | ({} if min_rows is None else {"min_rows": min_rows}), _OPTIONS, "find_segments")
+        integers = {"max_order": max_order, "n_bins": n_bins, "n_segments": n_segments}
+        values = read_values(integers | ({} if min_rows is None else {"min_rows": min_rows}), _OPTIONS, "find_segments")
         least = None if min_rows is None else values["min_rows"]
         share = None if held_out is None else read_fraction(held_out, "/held_out")
         level = read_fraction(confidence, "/confidence")

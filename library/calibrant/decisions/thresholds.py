@@ -80,12 +80,18 @@ class DecisionThreshold(Framed, ByMeasure[MeasureResult]):
         keys = ("value", "low", "high", "problem")
         rows = self.measures.items()
         return [
-            {"measure": name, **dict(zip(keys, (one.value, *(one.interval or (None, None)), one.problem), strict=True))}
-            for name, one in rows
+            {
+                "measure": name,
+                **dict(zip(keys, (measure.value, *(measure.interval or (None, None)), measure.problem), strict=True)),
+            }
+            for name, measure in rows
         ]
 
     def _table(self) -> Table:
-        rows = [(name, each.value, interval_of(each.interval), each.problem) for name, each in self.measures.items()]
+        rows = [
+            (name, measure.value, interval_of(measure.interval), measure.problem)
+            for name, measure in self.measures.items()
+        ]
         title = f"Threshold {self.threshold:.6g}, from {self.criterion}: positive if the prediction is at least this"
         return Table(title, ("of these decisions", "value", "interval", "note"), rows)
 
@@ -251,7 +257,7 @@ def threshold_of(event: Event, criterion: ThresholdCriterion, level: float, seed
     threshold = float(cuts.threshold[place])
     measures = _measures(event, threshold, level)
     if name != "capacity":
-        measures = {key: replace(one, interval=None, problem=_CHOSEN) for key, one in measures.items()}
+        measures = {key: replace(measure, interval=None, problem=_CHOSEN) for key, measure in measures.items()}
     return DecisionThreshold(name, threshold, level, len(event), measures)
 
 

@@ -329,8 +329,8 @@ def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> t
     UnknownDiagram, InvalidOption
         With a JSON Pointer to the invalid place; also for duplicate keys.
     """
-    given = () if diagrams is None else diagrams
-    entries = read_entries(given, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram)
+    requested = () if diagrams is None else diagrams
+    entries = read_entries(requested, DIAGRAMS, "diagram", most=MAX_DIAGRAMS, unknown=UnknownDiagram)
     return tuple(
         DiagramRequest(key, entry, _with_fit(options, f"/diagrams/{i}") if "options" in options else options)
         for i, (key, entry, options) in enumerate(entries)
@@ -342,9 +342,9 @@ def _with_fit(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     method, folds = options["method"], options["folds"]
     known = dict(fit_options(method))
     of_folds = known.pop("folds")
-    given = {} if folds is None else {"folds": folds}
+    stated = {} if folds is None else {"folds": folds}
     return {
         **options,
-        **read_values(given, {"folds": of_folds}, method, where=where),
+        **read_values(stated, {"folds": of_folds}, method, where=where),
         "options": read_values(options["options"] or {}, known, method, where=f"{where}/options"),
     }

@@ -69,17 +69,17 @@ def corp(event: Event, resampling: Resampling, *, level: float) -> Corp:
     fitted = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
     at = np.concatenate(([0], np.flatnonzero(fitted[1:] != fitted[:-1]) + 1, [len(cells)]))
     share = np.diff(cells.cumulative_w[at]) / cells.mass
-    kept = thinned(np.append(0.0, np.cumsum(share)), _BLOCKS)
+    shown = thinned(np.append(0.0, np.cumsum(share)), _BLOCKS)
     problem = no_intervals(event)
     band_p, low, high = (None,) * 3 if problem else consistency_band(cells, resampling, level)
     brier, recalibrated = _brier(cells, cells.p), _brier(cells, fitted)
     rate = float(cells.cumulative_wy[-1]) / cells.mass
     uncertainty = rate * (1.0 - rate)
     return Corp(
-        cells.p[at[:-1]][kept],
-        cells.p[at[1:] - 1][kept],
-        fitted[at[:-1]][kept],
-        share[kept],
+        cells.p[at[:-1]][shown],
+        cells.p[at[1:] - 1][shown],
+        fitted[at[:-1]][shown],
+        share[shown],
         len(share),
         band_p,
         low,

@@ -68,8 +68,8 @@ def fitted_curve(
     curves from their mean, centred on the map. Raises ``TooFewRows``, ``OneClass`` and ``OnePrediction``. O(n log n)
     and the fit.
     """
-    found = fitted_error(event, method, norm=1, folds=folds, level=None, options=options)
-    cells, curve = event.cells, found.curve
+    fitted = fitted_error(event, method, norm=1, folds=folds, level=None, options=options)
+    cells, curve = event.cells, fitted.curve
     belief = process_belief(fit_process(fold_cells(event.counted_rows, folds, 0)))
     by_mass = np.searchsorted(cells.cumulative_w[1:], cells.mass * np.linspace(0.0, 1.0, _BY_MASS))
     even = np.linspace(cells.p[0], cells.p[-1], _EVEN)
@@ -89,8 +89,8 @@ def fitted_curve(
         None if event.clusters is not None else belief.identity,
         curve.family,
         _parameters(curve),
-        found.value,
-        None if event.clusters is not None else found.debiased,
+        fitted.value,
+        None if event.clusters is not None else fitted.debiased,
         plugged_error(cells, curve, 2),
         problem=problem,
     )

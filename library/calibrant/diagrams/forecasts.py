@@ -95,20 +95,20 @@ class Fan(Picture):
 
 def pit_histogram(rows: MeasuredForecasts, *, level: float) -> PitHistogram:
     """Return the PIT histogram between the declared levels, or in 20 bins."""
-    found = rows.coverage()
-    edges = np.concatenate([[0.0], found.levels, [1.0]])
-    share = np.diff(np.concatenate([[0.0], found.share, [1.0]]))
-    half, width = pit.bin_bands(found, level, seed=rows.seed), np.diff(edges)
+    coverage = rows.coverage()
+    edges = np.concatenate([[0.0], coverage.levels, [1.0]])
+    share = np.diff(np.concatenate([[0.0], coverage.share, [1.0]]))
+    half, width = pit.bin_bands(coverage, level, seed=rows.seed), np.diff(edges)
     low, high = np.maximum(width - half, 0.0) / width, (width + half) / width
-    return PitHistogram(edges, share / width, low, high, float(np.abs(found.gap).max()))
+    return PitHistogram(edges, share / width, low, high, float(np.abs(coverage.gap).max()))
 
 
 def quantile_reliability(rows: MeasuredForecasts, *, level: float) -> QuantileReliability:
     """Return the observed share of each level."""
-    found = rows.coverage()
-    half = pit.bands(found, level, seed=rows.seed)
-    low, high = np.clip(found.levels - half, 0.0, 1.0), np.clip(found.levels + half, 0.0, 1.0)
-    return QuantileReliability(found.levels, found.share, low, high, float(np.abs(found.gap).mean()))
+    coverage = rows.coverage()
+    half = pit.bands(coverage, level, seed=rows.seed)
+    low, high = np.clip(coverage.levels - half, 0.0, 1.0), np.clip(coverage.levels + half, 0.0, 1.0)
+    return QuantileReliability(coverage.levels, coverage.share, low, high, float(np.abs(coverage.gap).mean()))
 
 
 def central_intervals(rows: MeasuredForecasts, *, level: float) -> CentralIntervals:
@@ -122,9 +122,9 @@ def central_intervals(rows: MeasuredForecasts, *, level: float) -> CentralInterv
         raise InvalidOption.at("/levels", "have no two that are symmetric about 1/2")
     low, high = np.array(pairs).T
     u = pit.randomised_pit(rows.forecasts, rows.y, seed=rows.seed)
-    found = pit.coverage_at(u, known, rows.w, rows.clusters)
-    covered = found.share[high] - found.share[low]
-    half = pit.interval_bands(found, low, high, level, seed=rows.seed)
+    coverage = pit.coverage_at(u, known, rows.w, rows.clusters)
+    covered = coverage.share[high] - coverage.share[low]
+    half = pit.interval_bands(coverage, low, high, level, seed=rows.seed)
     nominal = known[high] - known[low]
     table = rows.forecasts.quantile(known)
     weights = np.ones(len(rows)) if rows.w is None else rows.w
@@ -163,7 +163,7 @@ def fan(rows: MeasuredForecasts, times: Sequence[str] | None, *, most: int) -> F
     if forecasts.kind in ("quantiles", "interval"):
         own = known[known > 0.5 + _SAME]
         levels = np.unique(
-            [2.0 * own[np.argmin(np.abs(2.0 * own - 1.0 - each))] - 1.0 for each in FANS] if len(own) else []
+            [2.0 * own[np.argmin(np.abs(2.0 * own - 1.0 - coverage))] - 1.0 for coverage in FANS] if len(own) else []
         )
     table = forecasts.quantile(np.concatenate([(1.0 - levels) / 2.0, [0.5], (1.0 + levels) / 2.0]))
     L = len(levels)
@@ -296,9 +296,9 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
 )
 
 
-def read_distribution_diagrams(given: str | Sequence[str | Mapping[str, Any]]) -> list[DiagramRequest]:
+def read_distribution_diagrams(requested: str | Sequence[str | Mapping[str, Any]]) -> list[DiagramRequest]:
     """Read names of diagrams, or objects with options; raises ``UnknownDiagram`` or ``InvalidOption``."""
-    entries = read_entries(given, DISTRIBUTION_DIAGRAMS, "diagram", most=_MOST, unknown=UnknownDiagram)
+    entries = read_entries(requested, DISTRIBUTION_DIAGRAMS, "diagram", most=_MOST, unknown=UnknownDiagram)
     return [DiagramRequest(key, diagram, options) for key, diagram, options in entries]
 
 

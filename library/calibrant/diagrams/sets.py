@@ -37,21 +37,21 @@ class SetSizes(Picture):
     mean_size: float
 
 
-def set_coverage(found: SetEvaluation) -> SetCoverage:
+def set_coverage(evaluation: SetEvaluation) -> SetCoverage:
     """Return the data of the diagram ``set-coverage``. O(strata log strata)."""
-    names, rows = ["all rows"], [(found.coverage, found.low, found.high, float(found.n))]
-    for kind, strata in (("size", found.by_size), ("group", found.by_group), ("class", found.by_class)):
+    names, rows = ["all rows"], [(evaluation.coverage, evaluation.low, evaluation.high, float(evaluation.n))]
+    for kind, strata in (("size", evaluation.by_size), ("group", evaluation.by_group), ("class", evaluation.by_class)):
         for row in lowest(strata, MOST_SHOWN):
             names.append(f"{kind} {row.name}")
             rows.append((row.coverage, row.low, row.high, float(row.n)))
     coverage, low, high, n = np.array(rows).T
-    return SetCoverage(names, coverage, low, high, n, None if found.alpha is None else 1.0 - found.alpha)
+    return SetCoverage(names, coverage, low, high, n, None if evaluation.alpha is None else 1.0 - evaluation.alpha)
 
 
-def set_sizes(found: SetEvaluation) -> SetSizes:
+def set_sizes(evaluation: SetEvaluation) -> SetSizes:
     """Return the data of the diagram ``set-sizes``; with importance weights, shares are of rows. O(sizes)."""
-    n = np.array([row.n for row in found.by_size], dtype=np.float64)
-    return SetSizes(np.array([float(row.name) for row in found.by_size]), n / n.sum(), found.mean_size)
+    n = np.array([row.n for row in evaluation.by_size], dtype=np.float64)
+    return SetSizes(np.array([float(row.name) for row in evaluation.by_size]), n / n.sum(), evaluation.mean_size)
 
 
 #: By the name of the diagram.

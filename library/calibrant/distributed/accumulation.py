@@ -81,9 +81,9 @@ class DistinctCounts:
     def tally(self) -> EventTally:
         """Return the counts as a tally."""
         event = self.event()
-        found = tally_of(event.p, event.y, self.members if self.groups else None, None, self.rows)
+        counts = tally_of(event.p, event.y, self.members if self.groups else None, None, self.rows)
         return EventTally(
-            found, self.reduction, self.scale, self.n_classes, self.groups, self.clipped, self.renormalised
+            counts, self.reduction, self.scale, self.n_classes, self.groups, self.clipped, self.renormalised
         )
 
     def _taken(self, chosen: npt.NDArray[Any]) -> DistinctCounts:
@@ -97,8 +97,15 @@ def distinct_of(part: CheckedPart, reduction: str) -> DistinctCounts:
     event = reduce(batch, reduction)
     counts = np.ones(len(event), np.int64) if batch.weights is None else batch.weights.astype(np.int64)
     members = np.zeros(len(event), np.int64) if part.members is None else part.members
-    given = batch.predictions
-    common = (reduction, given.scale, given.n_classes, tuple(part.names), given.clipped, given.renormalised)
+    predictions = batch.predictions
+    common = (
+        reduction,
+        predictions.scale,
+        predictions.n_classes,
+        tuple(part.names),
+        predictions.clipped,
+        predictions.renormalised,
+    )
     if part.members is None and event.logit is None and batch.weights is None:
         keys = row_keys(event.p, event.y)  # sorted as integers, which is faster
         keys.sort()

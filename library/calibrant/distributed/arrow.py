@@ -50,24 +50,24 @@ class Columns:
     scale: Scale = "probability"
 
     @classmethod
-    def read(cls, **given: Any) -> Columns:
+    def read(cls, **arguments: Any) -> Columns:
         """Check the names of the columns."""
-        prediction = given["prediction"]
+        prediction = arguments["prediction"]
         if isinstance(prediction, list | tuple):
             if len(prediction) < 2 or not all(isinstance(name, str) for name in prediction):
                 raise InvalidOption.at("/prediction", "must be the name of a column, or of at least two")
-            given["prediction"] = tuple(prediction)
+            arguments["prediction"] = tuple(prediction)
         elif not isinstance(prediction, str):
             raise InvalidOption.at("/prediction", "must be the name of a column, or of at least two")
         for name in ("label", "group", "fold", "weight"):
-            value = given.get(name)
+            value = arguments.get(name)
             if not (isinstance(value, str) or (value is None and name != "label")):
                 raise InvalidOption.at(f"/{name}", "must be the name of a column")
-        if given.get("reduction") is not None and not isinstance(given["reduction"], str):
+        if arguments.get("reduction") is not None and not isinstance(arguments["reduction"], str):
             raise UnknownReduction.at("/reduction", "must be the name of a reduction")
-        if given.get("scale", "probability") not in get_args(Scale):
+        if arguments.get("scale", "probability") not in get_args(Scale):
             raise InvalidOption.at("/scale", "must be one of: probability, logit")
-        return cls(**given)
+        return cls(**arguments)
 
     @property
     def predictions(self) -> tuple[str, ...]:
@@ -77,12 +77,12 @@ class Columns:
     @property
     def named(self) -> dict[str, str]:
         """Columns to read, by the argument that names them."""
-        found = {
+        columns = {
             "prediction" if isinstance(self.prediction, str) else f"prediction/{i}": name
             for i, name in enumerate(self.predictions)
         }
         others = {"label": self.label, "group": self.group, "fold": self.fold, "weight": self.weight}
-        return found | {argument: name for argument, name in others.items() if name is not None}
+        return columns | {argument: name for argument, name in others.items() if name is not None}
 
 
 def check_order(columns: Columns, classes: Sequence[str] | None = None) -> None:
@@ -104,9 +104,9 @@ def check_order(columns: Columns, classes: Sequence[str] | None = None) -> None:
 NAMES = tuple(field.name for field in fields(Columns))
 
 
-def divided(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def divided(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split arguments into those of ``Columns`` and the others."""
-    return {k: v for k, v in given.items() if k in NAMES}, {k: v for k, v in given.items() if k not in NAMES}
+    return {k: v for k, v in arguments.items() if k in NAMES}, {k: v for k, v in arguments.items() if k not in NAMES}
 
 
 # --- The place of an invalid row: its file or partition, and its number there
@@ -124,8 +124,8 @@ def placed(error: CalibrationError, where: str, first_row: int) -> CalibrationEr
 
 
 def _moved(pointer: str, first_row: int) -> str:
-    found = _ROW.match(pointer)
-    return pointer if found is None else f"/{found[1]}/{int(found[2]) + first_row}{found[3] or ''}"
+    match = _ROW.match(pointer)
+    return pointer if match is None else f"/{match[1]}/{int(match[2]) + first_row}{match[3] or ''}"
 
 
 # --- Tallies of Arrow record batches
@@ -191,10 +191,10 @@ def tally(
     columns = Columns.read(
         prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
     )
-    found = counted(batches.to_batches() if hasattr(batches, "to_batches") else batches, columns, "the batches")
-    if found is None:
+    counts = counted(batches.to_batches() if hasattr(batches, "to_batches") else batches, columns, "the batches")
+    if counts is None:
         raise EmptyBatch.at("/batches", "has no rows")
-    return found
+    return counts
 
 
 def counted(
@@ -425,8 +425,8 @@ def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
 def _array(column: Any) -> npt.NDArray[Any]:
     """Return a column of numbers as an array, with NaN for null."""
     if column.null_count or column.type.bit_width not in (8, 16, 32, 64):
-        found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
+        numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return numbers
     return np.from_dlpack(column)  # without a copy, and unlike to_numpy without an import of pandas
 
 

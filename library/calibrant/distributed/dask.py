@@ -88,10 +88,10 @@ def tally(
     together = delayed(_together, pure=False)
     while len(parts) > 1:
         parts = [together(parts[i : i + _BRANCHES]) for i in range(0, len(parts), _BRANCHES)]
-    found: EventTally | None = parts[0].compute() if parts else None
-    if found is None:
+    counts: EventTally | None = parts[0].compute() if parts else None
+    if counts is None:
         raise EmptyBatch.at("/source", "has no rows")
-    return found
+    return counts
 
 
 def evaluate(source: Any, **options: Any) -> Report:
@@ -196,8 +196,8 @@ def _count_records(records: Any, columns: Columns, partition: int) -> EventTally
         import pyarrow as pa
     names = list(dict.fromkeys(columns.named.values()))
     try:
-        kept = [{name: record[name] for name in names} for record in records]
-        batches = [pa.RecordBatch.from_pylist(kept)] if kept else []
+        chosen = [{name: record[name] for name in names} for record in records]
+        batches = [pa.RecordBatch.from_pylist(chosen)] if chosen else []
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, KeyError):  # which would repeat the data
         raise _mixed(partition) from None
     return counted(batches, columns, f"partition {partition}")
@@ -210,5 +210,5 @@ def _mixed(partition: int) -> NotANumber:
 
 
 def _together(parts: Sequence[EventTally | None]) -> EventTally | None:
-    found = [part for part in parts if part is not None]
-    return merge(found) if found else None
+    filled = [part for part in parts if part is not None]
+    return merge(filled) if filled else None

@@ -91,14 +91,14 @@ def tally(
         prediction=prediction, label=label, group=group, fold=fold, weight=weight, reduction=reduction, scale=scale
     )
     if isinstance(source, duckdb.DuckDBPyRelation):
-        found = _count(source, columns, "the relation")
+        counts = _count(source, columns, "the relation")
     else:
         several = [source] if isinstance(source, str | PurePath) else source
         with closing(duckdb.connect()) if connection is None else nullcontext(connection) as opened:
-            found = _count_files(opened, [_pattern(str(one)) for one in several], columns)
-    if found is None:
+            counts = _count_files(opened, [_pattern(str(path)) for path in several], columns)
+    if counts is None:
         raise EmptyBatch.at("/source", "has no rows")
-    return found
+    return counts
 
 
 def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **options: Any) -> Report:

@@ -45,10 +45,10 @@ def pieces_of(source: Source, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
     Names that start with ``.`` or ``_`` are skipped, and in folders also files without a Parquet suffix.
     """
     several = [source] if isinstance(source, str | PurePath) else source
-    found = [piece for one in several for piece in _pieces_of_one(str(one), piece_bytes)]
-    if not found:
+    pieces = [piece for path in several for piece in _pieces_of_one(str(path), piece_bytes)]
+    if not pieces:
         raise EmptyBatch.at("/source", "has no Parquet files")
-    return found
+    return pieces
 
 
 def count_piece(piece: Piece, columns: Columns) -> EventTally | None:
@@ -76,8 +76,8 @@ def _filesystem(source: str) -> tuple[FileSystem, str]:
     with requires("files"):
         from pyarrow import fs
     if "://" in source:
-        found: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
-        return found
+        opened: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
+        return opened
     return fs.LocalFileSystem(), str(Path(source).absolute())  # workers may have other working directories
 
 

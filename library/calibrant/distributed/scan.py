@@ -212,9 +212,9 @@ class Scan:
         conditions = read_conditions(where)
         total = sum(file.size for file in files)
         partitions = None if delta is None else delta.keys
-        found = cls(storage, files, format, conditions, dict.fromkeys(numbers, "number"), total, partitions)
-        formats = {found.format_of(file) for file in files}
-        return replace(found, types=_types(conditions, numbers)) if "csv" in formats else found
+        scan = cls(storage, files, format, conditions, dict.fromkeys(numbers, "number"), total, partitions)
+        formats = {scan.format_of(file) for file in files}
+        return replace(scan, types=_types(conditions, numbers)) if "csv" in formats else scan
 
     def format_of(self, file: StoredFile) -> str:
         """Return the format of a file."""

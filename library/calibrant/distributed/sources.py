@@ -193,12 +193,12 @@ def evaluate_source(
     requests, drawn = read_requests(measures, reduction), read_diagrams(diagrams)
     with reporting(progress):
         with step(0, 1, "reading"):
-            found = gather(
+            content = gather(
                 _scan(source, columns, where, format), columns, kind=weights_kind, scale=scale, memory=memory
             )
-        if not isinstance(found.value, GatheredRows):
-            return replace(report_of(found.value, requests, drawn, resampling, map), basis=found.basis)
-        arrays: Any = found.value.arrays
+        if not isinstance(content.value, GatheredRows):
+            return replace(report_of(content.value, requests, drawn, resampling, map), basis=content.basis)
+        arrays: Any = content.value.arrays
         report = evaluate(
             **arrays,
             measures=measures,
@@ -211,7 +211,7 @@ def evaluate_source(
             resamples=resamples,
             seed=seed,
         )
-    return replace(report, basis=found.basis)
+    return replace(report, basis=content.basis)
 
 
 @explained
@@ -373,12 +373,17 @@ def fit_source(
         raise
     context = FitContext(read_seed(seed), read_device(device))
     with reporting(progress):
-        found = gather(_scan(source, columns, where, format), columns, kind=weights_kind, scale=scale, memory=memory)
-        if not isinstance(found.value, GatheredRows):
-            return map_of(found.value, fitting, context)
-        arrays = found.value.arrays
-        given: Any = {"weights": arrays.get("weights"), "weights_kind": weights_kind, "reduction": reduction, **options}
-        return fit(method, arrays["predictions"], arrays["labels"], scale=scale, seed=seed, device=device, **given)
+        content = gather(_scan(source, columns, where, format), columns, kind=weights_kind, scale=scale, memory=memory)
+        if not isinstance(content.value, GatheredRows):
+            return map_of(content.value, fitting, context)
+        arrays = content.value.arrays
+        arguments: Any = {
+            "weights": arrays.get("weights"),
+            "weights_kind": weights_kind,
+            "reduction": reduction,
+            **options,
+        }
+        return fit(method, arrays["predictions"], arrays["labels"], scale=scale, seed=seed, device=device, **arguments)
 
 
 @explained

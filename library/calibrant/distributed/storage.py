@@ -100,12 +100,12 @@ class Storage(ABC):
             else:
                 base = pattern[: pattern.rfind("/", 0, wild.start()) + 1].rstrip("/")
                 listed = (file for file in self.below(base) if _matches(file.path.split("/"), pattern.split("/")))
-            found = list(islice(listed, MOST_FILES + 1))
-        if not found:
+            files = list(islice(listed, MOST_FILES + 1))
+        if not files:
             raise EmptyBatch.at("/source", "has no files")
-        if len(found) > MOST_FILES:
+        if len(files) > MOST_FILES:
             raise SourceTooLarge.at("/path", f"matches more than {MOST_FILES:,} files; name fewer, or a folder of them")
-        return sorted(found, key=lambda file: file.path)
+        return sorted(files, key=lambda file: file.path)
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a small file, or None if there is none."""
@@ -433,15 +433,15 @@ def opened_url(source: str, extra: str = "files") -> tuple[Storage, str]:
         raise InvalidOption.at("/source", f"must be a path, or a URL of {', '.join(SCHEMES)}")
     # A question mark is a wildcard, unless parameters of pyarrow follow.
     path, _, query = source.partition("?") if "=" in source.rpartition("?")[2] else (source, "", "")
-    given = {name: values[-1] for name, values in parse_qs(query).items()}
-    unknown = sorted(set(given) - {"endpoint_override", "region", "scheme"})
+    parameters = {name: values[-1] for name, values in parse_qs(query).items()}
+    unknown = sorted(set(parameters) - {"endpoint_override", "region", "scheme"})
     if unknown:
         raise InvalidOption.at("/source", f"has the parameter {unknown[0]}; known: endpoint_override, region, scheme")
-    endpoint = given.get("endpoint_override")
+    endpoint = parameters.get("endpoint_override")
     if endpoint is not None and "://" not in endpoint:
-        endpoint = f"{given.get('scheme', 'https')}://{endpoint}"
+        endpoint = f"{parameters.get('scheme', 'https')}://{endpoint}"
     bucket, _, inner = path.partition("://")[2].partition("/")
-    return _remote(f"{parts.scheme}://{bucket}", endpoint, given.get("region")), inner
+    return _remote(f"{parts.scheme}://{bucket}", endpoint, parameters.get("region")), inner
 
 
 def opened_target(target: str) -> tuple[Storage, str]:
@@ -487,5 +487,5 @@ def _remote(root: str, endpoint: str | None, region: str | None) -> Remote:
         )
         base = f"{parts.netloc}{unquote(parts.path)}"
         return Remote(filesystem, base, "s3", AWS_ENDPOINT_URL=endpoint, AWS_REGION=region)
-    found: tuple[FileSystem, str] = fs.FileSystem.from_uri(root)
-    return Remote(*found, parts.scheme)
+    opened: tuple[FileSystem, str] = fs.FileSystem.from_uri(root)
+    return Remote(*opened, parts.scheme)

@@ -166,7 +166,7 @@ class Scoring:
         name, rows, held = f"{self._staging}/part-{i:05}.parquet", 0, [first]
         with self._storage.create(name) as sink, parquet.ParquetWriter(sink, first.schema, compression="zstd") as file:
             for batch in batches:
-                if sum(each.num_rows for each in held) >= _GROUP_ROWS:
+                if sum(waiting.num_rows for waiting in held) >= _GROUP_ROWS:
                     rows += _flushed(Table, file, held)
                 held.append(batch)
             rows += _flushed(Table, file, held)

@@ -183,19 +183,19 @@ def read_in_order(
     times_of_rows = {"made": made, "known": known, "horizon": horizon}
     columns = {name: value for name, value in forecasts.items() if name != "levels"}
     check_aligned({"observed": observed, **times_of_rows, **columns})
-    given = read_forecasts(**forecasts)
-    n = len(given)
+    checked = read_forecasts(**forecasts)
+    n = len(checked)
     if scale not in SCALES:
         raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
-    if scale != "identity" and given.kind == "normal":
+    if scale != "identity" and checked.kind == "normal":
         raise InvalidOption.at("/scale", "must be identity for mean and variance")
     values = read_values(dict(settings), _SETTINGS, "recalibrate_in_order")
     low_high = check_support(support, InvalidOption)
     times, until, life = _times(made, known, half_life, n)
     steps = _steps(horizon, n)
-    y, usable = _outcomes(observed, given)
-    refuse_huge(given, y)
-    return ForecastsInOrder(given, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
+    y, usable = _outcomes(observed, checked)
+    refuse_huge(checked, y)
+    return ForecastsInOrder(checked, y, times, until, usable & ~np.isnan(until), life, steps, scale, low_high, values)
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,8 @@ class ForecastsInOrder:
 
     def recalibrated(self) -> AdaptiveForecasts:
         """Return the recalibrated forecasts."""
-        given, scale, n = self.given, self.scale, len(self.given)
-        table = table_of(given)
+        forecasts, scale, n = self.given, self.scale, len(self.given)
+        table = table_of(forecasts)
         g = forward(table.q, scale, "quantiles")
         centre = median_of(g, table.levels)
         error = np.where(self.usable, forward(self.y, scale), centre) - centre
@@ -240,7 +240,7 @@ class ForecastsInOrder:
         edges = np.searchsorted(self.times[by_time], distinct)
         until, steps = self.until[order], None if self.steps is None else self.steps[order]
         ratios, n_ratios = np.empty((len(widths.coverages), len(order))), 0
-        by_error, by_ratio = _Sorted(error[order]), [_Sorted(each) for each in ratios]
+        by_error, by_ratio = _Sorted(error[order]), [_Sorted(sorted_ratios) for sorted_ratios in ratios]
         for now, (first, last), here in zip(distinct, ends.tolist(), np.split(by_time, edges[1:]), strict=True):
             if first == last:
                 continue
@@ -253,19 +253,19 @@ class ForecastsInOrder:
                 used = used[steps[used] == steps[first:last].min()]
             shifts[here] = self.settings["shift"] * by_error.quantile(used, weights[used - first], 0.5)
             counts[here] = last - first
-            for i, (each, coverage) in enumerate(zip(by_ratio, widths.coverages, strict=True)):
-                used = each.between(first, last)
-                quotients[i, here] = each.quantile(used, weights[used - first], coverage)
+            for i, (sorted_ratios, coverage) in enumerate(zip(by_ratio, widths.coverages, strict=True)):
+                used = sorted_ratios.between(first, last)
+                quotients[i, here] = sorted_ratios.quantile(used, weights[used - first], coverage)
         power = np.log(np.clip(quotients, 1.0 / _MOST**2, _MOST**2)).mean(axis=0)
         power *= np.where(power > 0.0, self.settings["widen"], self.settings["narrow"])
         factors = np.clip(np.exp(power), 1.0 / _MOST, _MOST)
-        if given.kind == "normal":
-            found = normal_of(given.mean + shifts, np.maximum(given.variance * factors**2, _SMALLEST))
-            return AdaptiveForecasts(found, shifts, factors, counts)
+        if forecasts.kind == "normal":
+            normal = normal_of(forecasts.mean + shifts, np.maximum(forecasts.variance * factors**2, _SMALLEST))
+            return AdaptiveForecasts(normal, shifts, factors, counts)
         middle = centre[:, None]
         spread = backward(middle + shifts[:, None] + factors[:, None] * (g - middle), scale)
-        found = table.with_values(np.where(counts[:, None] > 0, spread, table.q)).forecasts()
-        return AdaptiveForecasts(clipped(found, self.support), shifts, factors, counts)
+        normal = table.with_values(np.where(counts[:, None] > 0, spread, table.q)).forecasts()
+        return AdaptiveForecasts(clipped(normal, self.support), shifts, factors, counts)
 
 
 @dataclass(frozen=True)
@@ -317,12 +317,12 @@ class _Sorted:
         return float(self._values[at[min(cumulative.searchsorted(share * cumulative[-1]), len(at) - 1)]])
 
 
-def _outcomes(observed: Any, given: Forecasts) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _outcomes(observed: Any, forecasts: Forecasts) -> tuple[Floats, npt.NDArray[np.bool_]]:
     values = with_gaps(observed)
     if values.dtype.kind not in "fiu":
-        return read_observed(observed, given), np.ones(len(given), np.bool_)
+        return read_observed(observed, forecasts), np.ones(len(forecasts), np.bool_)
     missing = np.isnan(values.astype(np.float64))
-    return read_observed(np.where(missing, 0.0, values), given), ~missing
+    return read_observed(np.where(missing, 0.0, values), forecasts), ~missing
 
 
 def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
@@ -343,7 +343,9 @@ def _steps(horizon: Any, n: int) -> Floats | None:
         return None
     lengths = array_of(horizon, "horizon")
     if lengths.dtype.kind in "mO":
-        horizon = [days_of(each) for each in lengths.astype("timedelta64[us]" if lengths.dtype.kind == "m" else object)]
+        horizon = [
+            days_of(length) for length in lengths.astype("timedelta64[us]" if lengths.dtype.kind == "m" else object)
+        ]
     steps, kind = times_of(horizon, "horizon")
     _check_times(steps, "horizon", n)
     if kind != "numbers":
@@ -351,10 +353,10 @@ def _steps(horizon: Any, n: int) -> Floats | None:
     return steps
 
 
-def _check_times(found: Floats, field: str, n: int, *, gaps: bool = False) -> None:
-    if found.shape != (n,):
+def _check_times(times: Floats, field: str, n: int, *, gaps: bool = False) -> None:
+    if times.shape != (n,):
         raise LengthMismatch.at(f"/{field}", f"must have shape ({n},), like the forecasts")
-    _refuse(np.isinf(found) if gaps else ~np.isfinite(found), field, "must be finite", NotFinite)
+    _refuse(np.isinf(times) if gaps else ~np.isfinite(times), field, "must be finite", NotFinite)
 
 
 def _refuse(bad: npt.NDArray[np.bool_], field: str, wanted: str, error: type[CalibrationError]) -> None:

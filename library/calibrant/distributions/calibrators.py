@@ -151,7 +151,7 @@ def _averaged(rows: ForecastFitRows, _options: Mapping[str, Any], seed: int) -> 
     """Average the maps of several methods, over all rows and by group, by their cross-fitted loss."""
     kind = rows.forecasts.kind
     entries = [DISTRIBUTION_METHODS[name] for name in _MEMBERS]
-    names = [each.name for each in entries if kind in each.kinds and (kind != "normal" or each.keeps_normal)]
+    names = [member.name for member in entries if kind in member.kinds and (kind != "normal" or member.keeps_normal)]
     members: list[tuple[str, bool]] = [(name, False) for name in names]
     if rows.by is not None:
         members += [(name, True) for name in names if name != "identity"]
@@ -159,12 +159,12 @@ def _averaged(rows: ForecastFitRows, _options: Mapping[str, Any], seed: int) -> 
     held_out = sample(rows, seed)
     if len(held_out) < LEAST_AVERAGED:
         raise TooFewRows.at("/observed", f"must have at least {LEAST_AVERAGED} rows of positive weight for averaged")
-    predicted = [cross_fitted(held_out, each, seed) for each in fits]
-    kept = [i for i, each in enumerate(predicted) if each is not None]
-    results = [each for each in predicted if each is not None]
+    predicted = [cross_fitted(held_out, member, seed) for member in fits]
+    fitted = [i for i, member in enumerate(predicted) if member is not None]
+    results = [member for member in predicted if member is not None]
     shares, gain = best_shares(results, held_out)
     chosen = [i for i, share in enumerate(shares) if share > 0.0]
-    function: Any = Average(tuple(fits[kept[i]](rows)[0] for i in chosen), shares[chosen])
+    function: Any = Average(tuple(fits[fitted[i]](rows)[0] for i in chosen), shares[chosen])
     if shares[0] < 1.0 and results[0].kind == "quantiles":
         mixed = replace(held_out, forecasts=averaged(results, shares), by=None)
         last = _member("quantile-recalibration", by_group=False)
@@ -172,7 +172,7 @@ def _averaged(rows: ForecastFitRows, _options: Mapping[str, Any], seed: int) -> 
         improved = None if after is None else gain_of(held_out.forecasts, after, held_out, "quantile-score")
         if improved is not None and improved["gain"] > 0.0:  # averages of calibrated quantiles cover too much
             function, gain = Chain((function, last(mixed)[0])), improved
-    labels = {members[kept[i]][0] + (" by group" if members[kept[i]][1] else ""): float(shares[i]) for i in chosen}
+    labels = {members[fitted[i]][0] + (" by group" if members[fitted[i]][1] else ""): float(shares[i]) for i in chosen}
     return function, {"members": labels, "held_out_gain": gain}
 
 
@@ -296,9 +296,9 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
     values = read_values({}, entry.options, name) if options is None else options
 
     def fit(rows: ForecastFitRows) -> tuple[Any, dict[str, Any]]:
-        other, found = entry.fit(replace(rows, by=None) if by_group else rows, values, seed)
+        other, diagnostics = entry.fit(replace(rows, by=None) if by_group else rows, values, seed)
         if not by_group or rows.by is None:
-            return other, found
+            return other, diagnostics
         names = np.array(rows.by)
         members = {}
         for group in sorted(set(rows.by)):
@@ -309,7 +309,7 @@ def _member(name: str, by_group: bool, options: Mapping[str, Any] | None = None,
                 members[group] = entry.fit(replace(rows.take(chosen), by=None), values, seed)[0]
             except CalibrationError:  # such as errors that are all 0: the group uses the function of all rows
                 continue
-        return ByGroup(MappingProxyType(members), other), {**found, "groups": len(members)}
+        return ByGroup(MappingProxyType(members), other), {**diagnostics, "groups": len(members)}
 
     return fit
 
@@ -366,12 +366,12 @@ class DistributionFitting:
         by_group = entry.name not in ("averaged", "identity") and rows.by is not None
         fit = _member(entry.name, by_group, self.options, self.seed)
         with np.errstate(over="ignore", invalid="ignore"):
-            function, found = fit(rows)
-            if "held_out_gain" not in found and entry.name != "identity":
-                found["held_out_gain"] = held_out_gain(rows, fit, entry.loss, self.seed)
+            function, of_fit = fit(rows)
+            if "held_out_gain" not in of_fit and entry.name != "identity":
+                of_fit["held_out_gain"] = held_out_gain(rows, fit, entry.loss, self.seed)
         if forecasts.n_repaired:
-            found["n_repaired"] = forecasts.n_repaired
-        diagnostics = _diagnostics(found, function, {**self.options, "scale": self.scale}, self.seed)
+            of_fit["n_repaired"] = forecasts.n_repaired
+        diagnostics = _diagnostics(of_fit, function, {**self.options, "scale": self.scale}, self.seed)
         if rows.weights_kind is not None:
             diagnostics["fit"]["weights_kind"] = rows.weights_kind
         digest = digest_of(forecasts, rows.y)
@@ -468,11 +468,11 @@ def fit_distribution(
     known = list(signature(fit_distribution).parameters)[:-1]
     entry = _read_method(method)
     refuse_misspelt("fit_distribution", [name for name in options if name not in entry.options], known)
-    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
-    given |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
+    arguments = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "levels": levels}
+    arguments |= {"samples": samples, "lower": lower, "upper": upper, "level": level}
     columns = {"observed": observed, "weights": weights, "by": by, "clusters": clusters}
-    check_aligned({**columns, **{name: value for name, value in given.items() if name != "levels"}})
-    forecasts = read_forecasts(**{name: value for name, value in given.items() if value is not None})
+    check_aligned({**columns, **{name: value for name, value in arguments.items() if name != "levels"}})
+    forecasts = read_forecasts(**{name: value for name, value in arguments.items() if value is not None})
     fitting = DistributionFitting.read(
         method, options, scale=scale, support=support, output_levels=output_levels, seed=seed
     )
@@ -537,10 +537,10 @@ def cross_fitted_rows(
     """
     rows = ForecastFitRows(forecasts, y, w, None, clusters, np.empty(0), "identity", (None, None))
     order = rows.order()
-    found = cross_fitted(rows.take(order), _member(method, by_group=False), seed)
-    if found is None:
+    predicted = cross_fitted(rows.take(order), _member(method, by_group=False), seed)
+    if predicted is None:
         raise TooFewRows.at("/observed", f"has too few different rows to fit {method} to {FOLDS - 1} of {FOLDS} folds")
-    return found.take(np.argsort(order))
+    return predicted.take(np.argsort(order))
 
 
 def _names(values: Any, field: str, n: int) -> tuple[str, ...] | None:
@@ -587,13 +587,13 @@ def _output_levels(levels: Any, forecasts: Forecasts, entry: DistributionMethod)
     if levels is None:
         return np.array(conformal.LEVELS if entry.name == "conformal" else LEVELS)
     try:
-        found = np.asarray(levels, dtype=np.float64)
+        numbers = np.asarray(levels, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim != 1 or found.size == 0:
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or numbers.size == 0:
         raise InvalidOption.at("/output_levels", "must be strictly increasing numbers above 0 and below 1")
-    check_levels(found, "/output_levels", InvalidOption)
-    return _symmetric(found, entry, "output_levels")
+    check_levels(numbers, "/output_levels", InvalidOption)
+    return _symmetric(numbers, entry, "output_levels")
 
 
 def _symmetric(levels: Floats, entry: DistributionMethod, name: str) -> Floats:
@@ -602,16 +602,16 @@ def _symmetric(levels: Floats, entry: DistributionMethod, name: str) -> Floats:
     return levels
 
 
-def _diagnostics(found: dict[str, Any], function: Any, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _diagnostics(of_fit: dict[str, Any], function: Any, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Return the diagnostics with the options of the fit, and a warning if the map does not improve."""
-    gain = found.get("held_out_gain")
-    unchanged = isinstance(function, Average) and all(isinstance(each, Unchanged) for each in function.members)
-    warnings = [found["warning"]] if "warning" in found else []
+    gain = of_fit.get("held_out_gain")
+    unchanged = isinstance(function, Average) and all(isinstance(member, Unchanged) for member in function.members)
+    warnings = [of_fit["warning"]] if "warning" in of_fit else []
     if unchanged:
         warnings.append(UNCHANGED)
     elif gain is not None and gain["gain"] <= 0.0:
         warnings.append(NO_GAIN)
-    plain = {name: value for name, value in found.items() if value is not None and name != "warning"}
+    plain = {name: value for name, value in of_fit.items() if value is not None and name != "warning"}
     if warnings:
         plain["warning"] = "; ".join(warnings)
     return {**plain, "fit": {"options": dict(options), "seed": seed}}

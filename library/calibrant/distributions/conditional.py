@@ -82,9 +82,9 @@ def conditional_coverage(
     """
     read_seed(seed)
     own = level if forecasts.get("lower") is not None else None
-    given = read_forecasts(**forecasts, **({} if own is None else {"level": own}))
-    y = read_observed(observed, given)
-    used = scores.level_of(given) if level is None else level
+    checked = read_forecasts(**forecasts, **({} if own is None else {"level": own}))
+    y = read_observed(observed, checked)
+    used = scores.level_of(checked) if level is None else level
     if not isinstance(used, float) or not 0.0 < used < 1.0:
         raise InvalidOption.at("/level", "must be a number above 0 and below 1")
     if type(n_bins) is not int or not 2 <= n_bins <= 100:
@@ -93,7 +93,7 @@ def conditional_coverage(
     numbers = None
     if clusters is not None:
         numbers = numbered_names(_names(clusters, "clusters", len(y)))[1]
-    return coverage_in_bins(given, y, member, names, level=used, clusters=numbers, seed=seed)
+    return coverage_in_bins(checked, y, member, names, level=used, clusters=numbers, seed=seed)
 
 
 def read_covariate(by: Any, n: int) -> npt.NDArray[Any]:
@@ -128,10 +128,10 @@ def bins_of(values: npt.NDArray[Any], w: Floats | None, n_bins: int) -> tuple[In
 
 
 def _names(values: Any, field: str, n: int) -> list[str]:
-    found = group_names(values)
-    if len(found) != n:
-        raise LengthMismatch.at(f"/{field}", f"has {n_rows(len(found))}, but the forecasts have {n:,}")
-    return found
+    names = group_names(values)
+    if len(names) != n:
+        raise LengthMismatch.at(f"/{field}", f"has {n_rows(len(names))}, but the forecasts have {n:,}")
+    return names
 
 
 def equal_bins(x: Floats, w: Floats | None, n_bins: int) -> tuple[Integers, list[str]]:

@@ -53,9 +53,9 @@ def cross_fitted(rows: ForecastFitRows, fit: MemberFit, seed: int) -> Forecasts 
         return None
     back = np.argsort(np.concatenate(chosen), kind="stable")
     if parts[0].kind == "normal":
-        mean, v = (np.concatenate([getattr(each, name) for each in parts])[back] for name in ("mean", "variance"))
+        mean, v = (np.concatenate([getattr(part, name) for part in parts])[back] for name in ("mean", "variance"))
         return normal_of(mean, v)
-    tables = [table_of(each) for each in parts]
+    tables = [table_of(part) for part in parts]
     return tables[0].with_values(np.concatenate([table.q for table in tables])[back]).forecasts()
 
 
@@ -103,9 +103,9 @@ def best_shares(results: Sequence[Forecasts], rows: ForecastFitRows) -> tuple[Fl
     if M == 1:
         return first, None
     stack = (
-        np.stack([np.stack([each.mean, np.sqrt(each.variance)]) for each in results])
+        np.stack([np.stack([result.mean, np.sqrt(result.variance)]) for result in results])
         if normal
-        else np.stack([table_of(each).q for each in results])
+        else np.stack([table_of(result).q for result in results])
     )
     levels = None if normal else table_of(results[0]).levels
 
@@ -118,7 +118,7 @@ def best_shares(results: Sequence[Forecasts], rows: ForecastFitRows) -> tuple[Fl
         return float(share @ quantile_score(mixed, levels, rows.y)), np.tensordot(stack, slope, axes=2)
 
     unit = objective(first)[0] or 1.0
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         lambda w: tuple(part / unit for part in objective(w)),
         np.full(M, 1.0 / M),
         jac=True,
@@ -126,7 +126,7 @@ def best_shares(results: Sequence[Forecasts], rows: ForecastFitRows) -> tuple[Fl
         bounds=[(0.0, 1.0)] * M,
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda _w: np.ones(M)},
     ).x
-    w = np.where(found > LEAST_SHARE, found, 0.0)
+    w = np.where(optimum > LEAST_SHARE, optimum, 0.0)
     candidates = [w / w.sum(), *np.eye(M)]
     best = min(candidates, key=lambda w: objective(w)[0])
     name: Loss = "crps" if normal else "quantile-score"

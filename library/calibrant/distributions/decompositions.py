@@ -86,15 +86,15 @@ def _isotonic(x: Floats, y: Floats, w: Floats) -> Floats:
 def by_levels(forecasts: Forecasts, y: Floats, w: Floats) -> list[ScoreParts]:
     """Decompose the pinball loss of each level by isotonic quantile regression (Gneiting et al. 2023). O(n Q log n)."""
     share = w / w.sum()
-    found = []
+    of_levels = []
     order = np.argsort(y, kind="stable")
     below = np.cumsum(share[order])
     for level, q in zip(forecasts.levels.tolist(), forecasts.quantiles.T, strict=True):
         constant = y[order[min(int(np.searchsorted(below, level)), len(y) - 1)]]
         fitted = isotonic_quantiles(q, y, share, level)
-        losses = [float(share @ _pinball(each, y, level)) for each in (q, fitted, np.full(len(y), constant))]
-        found.append(ScoreParts.of(*losses))
-    return found
+        losses = [float(share @ _pinball(predicted, y, level)) for predicted in (q, fitted, np.full(len(y), constant))]
+        of_levels.append(ScoreParts.of(*losses))
+    return of_levels
 
 
 def _pinball(q: Floats, y: Floats, level: float) -> Floats:
@@ -130,9 +130,9 @@ def isotonic_quantiles(x: Floats, y: Floats, w: Floats, level: float) -> Floats:
         open_ = low < high
         low = np.where(open_ & upper, middle + 1, low)
         high = np.where(open_ & ~upper, middle, high)
-    found = np.empty(n)
-    found[order] = values[low]
-    return found
+    fitted = np.empty(n)
+    fitted[order] = values[low]
+    return fitted
 
 
 # --- Scores of mean and variance
@@ -148,20 +148,20 @@ def normal_score(forecasts: Forecasts, y: Floats, w: Floats, name: str) -> Score
     share = w / w.sum()
     mean, variance = scores.moments(forecasts)
     constant = _constant(y, share)
-    given = normal_of(mean, variance)
+    normal = normal_of(mean, variance)
     if not variance.all():
         raise InvalidOption.at("/samples", "has rows whose samples are all equal, so that no score is finite")
-    score, least = (float(share @ scores.dawid_sebastiani(each, y)) for each in (given, constant))
-    best = min(_recalibrated(start, given, y, share) for start in (given, constant))
-    found = ScoreParts.of(score, min(best, score, least), least)
+    score, least = (float(share @ scores.dawid_sebastiani(predicted, y)) for predicted in (normal, constant))
+    best = min(_recalibrated(start, normal, y, share) for start in (normal, constant))
+    parts = ScoreParts.of(score, min(best, score, least), least)
     if name == "dawid-sebastiani":
-        return found
+        return parts
     half, offset = 0.5, 0.5 * float(np.log(2.0 * np.pi))
     return ScoreParts(
-        half * found.score + offset,
-        half * found.miscalibration,
-        half * found.discrimination,
-        half * found.uncertainty + offset,
+        half * parts.score + offset,
+        half * parts.miscalibration,
+        half * parts.discrimination,
+        half * parts.uncertainty + offset,
     )
 
 
@@ -173,17 +173,17 @@ def _constant(y: Floats, share: Floats) -> Forecasts:
     return normal_of(np.full(len(y), mean), np.full(len(y), variance))
 
 
-def _recalibrated(start: Forecasts, given: Forecasts, y: Floats, share: Floats) -> float:
+def _recalibrated(start: Forecasts, normal: Forecasts, y: Floats, share: Floats) -> float:
     """Return the least Dawid-Sebastiani score, fitting the line of means and that of variances in turn."""
     variance, last = start.variance, np.inf
     for _ in range(_STEPS):
         weight = share / variance
         weight = weight / weight.sum()
-        x = given.mean - weight @ given.mean
+        x = normal.mean - weight @ normal.mean
         spread = float(weight @ (x * x))
         b = max(float(weight @ (x * y)) / spread, 0.0) if spread > 0.0 else 0.0
         mean = weight @ y + b * x
-        variance = fit_platt(normal_of(mean, given.variance), y, share)(normal_of(mean, given.variance)).variance
+        variance = fit_platt(normal_of(mean, normal.variance), y, share)(normal_of(mean, normal.variance)).variance
         score = float(share @ scores.dawid_sebastiani(normal_of(mean, variance), y))
         if last - score <= _TOLERANCE * (1.0 + abs(score)):
             return min(score, last)
@@ -204,6 +204,6 @@ def decomposed(forecasts: Forecasts, y: Floats, w: Floats, score: str) -> tuple[
     factor = 2.0 if score == "crps" else 1.0
     levels = by_levels(forecasts, y, w)
     names = ("score", "miscalibration", "discrimination", "uncertainty")
-    each = {name: [factor * getattr(one, name) for one in levels] for name in names}
-    parts = ScoreParts(*(float(np.mean(each[name])) for name in names))
-    return parts, {"levels": forecasts.levels.tolist(), "of_level": each}
+    of_level = {name: [factor * getattr(of_one_level, name) for of_one_level in levels] for name in names}
+    parts = ScoreParts(*(float(np.mean(of_level[name])) for name in names))
+    return parts, {"levels": forecasts.levels.tolist(), "of_level": of_level}

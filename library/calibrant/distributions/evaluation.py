@@ -102,8 +102,8 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
         >>> report.plot().get_xlabel()
         'level of the interval'
         """
-        found: DistributionPlotter = above("plots.distribution_axes.DistributionPlotter")(self)
-        return found
+        plotter: DistributionPlotter = above("plots.distribution_axes.DistributionPlotter")(self)
+        return plotter
 
     def _records(self) -> list[dict[str, Any]]:
         if self.groups is None:
@@ -121,7 +121,7 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
     def _table(self) -> Table:
         columns = ("measure", "value", "debiased", "interval", "p-value")
         rows = [(k, m.value, m.debiased, interval_of(m.interval), m.p_value) for k, m in self.measures.items()]
-        notes = [f"{key}: {found.problem}" for key, found in self.measures.items() if found.problem]
+        notes = [f"{key}: {result.problem}" for key, result in self.measures.items() if result.problem]
         if self.n_repaired:
             notes.append(f"{n_rows(self.n_repaired)} had quantiles that crossed up to rounding, and were sorted")
         if self.weights_kind is not None:
@@ -132,12 +132,12 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
 
 
 def _records(report: DistributionReport) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for key, result in report.measures.items():
         low, high = result.interval or (None, None)
         numbers = {"value": result.value, "debiased": result.debiased, "low": low, "high": high}
-        found.append({"measure": key, **numbers, "p_value": result.p_value, "problem": result.problem})
-    return found
+        records.append({"measure": key, **numbers, "p_value": result.p_value, "problem": result.problem})
+    return records
 
 
 # --- The call
@@ -227,36 +227,38 @@ def evaluate_distribution(
     >>> round(report["quantile-score"].value, 3)
     0.167
     """
-    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
-    given |= {"lower": lower, "upper": upper}
+    arguments = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
+    arguments |= {"lower": lower, "upper": upper}
     columns = {"observed": observed, "weights": weights, "groups": groups, "clusters": clusters, "by": by}
-    check_aligned({**columns, **given})
-    forecasts = read_forecasts(**given, levels=levels, level=level)
+    check_aligned({**columns, **arguments})
+    forecasts = read_forecasts(**arguments, levels=levels, level=level)
     own = ForecastRows(forecasts, weights_kind=weights_kind, **columns)
     requests = read_measure_requests(list(default_measures(forecasts.kind)) if measures is None else measures)
     return report_of(*read_rows(own, interval=interval, seed=seed), requests)
 
 
 def read_rows(
-    given: ForecastRows, *, interval: float | None = None, seed: int = 0
+    unchecked: ForecastRows, *, interval: float | None = None, seed: int = 0
 ) -> tuple[MeasuredForecasts, GroupNames | None]:
     """Check the columns and the options of an evaluation; returns the rows with weight, and the group of each."""
     read_seed(seed)
-    check_kind(counted_kind(given.weights_kind))
+    check_kind(counted_kind(unchecked.weights_kind))
     interval = plain(interval)
     if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
         raise InvalidOption.at("/interval", "must be a number above 0 and below 1")
-    rows = MeasuredForecasts(given.forecasts, read_observed(given.observed, given.forecasts), seed=seed, level=interval)
-    groups, clusters = given.groups, given.clusters
-    if given.by is not None:
-        rows = replace(rows, by=read_covariate(given.by, len(rows)))
-    if given.weights is not None:
-        w = read_weights(array_of(given.weights, "weights"), len(rows), given.weights_kind)
-        kept = np.flatnonzero(w)
-        if len(kept) < len(w):
-            groups = None if groups is None else _chosen(_names(groups, len(w), "groups"), kept)
-            clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), kept)
-        rows = replace(rows, w=w, weights_kind=counted_kind(given.weights_kind)).rows(kept)
+    rows = MeasuredForecasts(
+        unchecked.forecasts, read_observed(unchecked.observed, unchecked.forecasts), seed=seed, level=interval
+    )
+    groups, clusters = unchecked.groups, unchecked.clusters
+    if unchecked.by is not None:
+        rows = replace(rows, by=read_covariate(unchecked.by, len(rows)))
+    if unchecked.weights is not None:
+        w = read_weights(array_of(unchecked.weights, "weights"), len(rows), unchecked.weights_kind)
+        weighted = np.flatnonzero(w)
+        if len(weighted) < len(w):
+            groups = None if groups is None else _chosen(_names(groups, len(w), "groups"), weighted)
+            clusters = None if clusters is None else _chosen(_names(clusters, len(w), "clusters"), weighted)
+        rows = replace(rows, w=w, weights_kind=counted_kind(unchecked.weights_kind)).rows(weighted)
     if clusters is not None:
         rows = replace(rows, clusters=numbered_names(_names(clusters, len(rows), "clusters"))[1])
     return rows, None if groups is None else _names(groups, len(rows), "groups")
@@ -264,10 +266,10 @@ def read_rows(
 
 def report_of(rows: MeasuredForecasts, names: GroupNames | None, requests: Requests) -> DistributionReport:
     """Measure checked rows, and those of each group if there are ``names`` of groups."""
-    found = {}
+    results = {}
     for i, (key, measure, options) in enumerate(requests):
         with step(i, len(requests), key):
-            found[key] = compute_measure(measure, rows, options)
+            results[key] = compute_measure(measure, rows, options)
     groups = None
     if names is not None:
         distinct, of_rows = distinct_names(names), np.asarray(names, dtype=object)
@@ -276,7 +278,7 @@ def report_of(rows: MeasuredForecasts, names: GroupNames | None, requests: Reque
         groups = {name: report_of(rows.rows(np.flatnonzero(of_rows == name)), None, requests) for name in distinct}
     forecasts = rows.forecasts
     kind = None if rows.w is None else rows.weights_kind
-    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, found, groups, kind, rows)
+    return DistributionReport(len(rows), forecasts.kind, forecasts.n_repaired, results, groups, kind, rows)
 
 
 def seconds_of(requests: Requests, rows: ForecastRows) -> float:
@@ -292,7 +294,7 @@ def _chosen(names: GroupNames, rows: npt.NDArray[np.int64]) -> GroupNames:
 
 
 def _names(values: Any, n: int, name: str) -> GroupNames:
-    found = values if isinstance(values, GroupNames) else group_names(values)
-    if len(found) != n:
-        raise LengthMismatch.at(f"/{name}", f"has {n_rows(len(found))}, but the forecasts have {n:,}")
-    return found
+    names = values if isinstance(values, GroupNames) else group_names(values)
+    if len(names) != n:
+        raise LengthMismatch.at(f"/{name}", f"has {n_rows(len(names))}, but the forecasts have {n:,}")
+    return names

@@ -122,8 +122,8 @@ class Forecasts(Compared):
 
     def take(self, rows: Integers) -> Forecasts:
         """Return the chosen rows; ``n_repaired`` stays that of all rows."""
-        given = {name: getattr(self, name)[rows] for name in FIELDS[self.kind] if name not in ("levels", "level")}
-        return replace(self, **given)
+        chosen = {name: getattr(self, name)[rows] for name in FIELDS[self.kind] if name not in ("levels", "level")}
+        return replace(self, **chosen)
 
     def quantile(self, levels: Floats) -> Floats:
         """Return the quantiles ``(n, len(levels))``; those of samples as in numpy's ``quantile``. O(n Q).
@@ -142,8 +142,8 @@ class Forecasts(Compared):
             return np.repeat(table, len(levels), axis=1)
         right = np.clip(np.searchsorted(known, levels), 1, len(known) - 1)
         share = np.clip((levels - known[right - 1]) / (known[right] - known[right - 1]), 0.0, 1.0)
-        found: Floats = table[:, right - 1] + share * (table[:, right] - table[:, right - 1])
-        return found
+        interpolated: Floats = table[:, right - 1] + share * (table[:, right] - table[:, right - 1])
+        return interpolated
 
     def cdf(self, y: Floats) -> Floats:
         """Return P(Y <= y) ``(n,)`` of normal distributions and samples. O(n S)."""
@@ -154,7 +154,7 @@ class Forecasts(Compared):
         raise InvalidOption.at("/kind", "must be normal or samples: quantiles leave the tails open")
 
 
-def read_forecasts(**given: Any) -> Forecasts:
+def read_forecasts(**arguments: Any) -> Forecasts:
     """Check forecasts by name: exactly the arguments of one kind, None for the others; ``std`` replaces ``variance``.
 
     Raises
@@ -162,7 +162,7 @@ def read_forecasts(**given: Any) -> Forecasts:
     CalibrationError
         If arguments of several kinds or of none are given, or values are invalid; the error names the first rows.
     """
-    present = {name: value for name, value in given.items() if value is not None}
+    present = {name: value for name, value in arguments.items() if value is not None}
     if "std" in present:
         if "variance" in present:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
@@ -269,9 +269,9 @@ def _numbers(values: Any, field: str, ndim: int) -> Floats:
     return array
 
 
-def _same_rows(one: Floats, name: str, other: Floats, other_name: str) -> None:
-    if len(one) != len(other):
-        raise LengthMismatch.at(f"/{other_name}", f"has {n_rows(len(other))}, but /{name} has {len(one):,}")
+def _same_rows(values: Floats, name: str, other: Floats, other_name: str) -> None:
+    if len(values) != len(other):
+        raise LengthMismatch.at(f"/{other_name}", f"has {n_rows(len(other))}, but /{name} has {len(values):,}")
 
 
 def _ascending(table: Floats, pointer: str) -> tuple[Floats, int]:

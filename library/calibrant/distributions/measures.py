@@ -188,19 +188,19 @@ def compute_measure(measure: DistributionMeasure, rows: MeasuredForecasts, optio
         return MeasureResult(None, definition=definition, problem=f"no value: the measure is for {wanted}")
     try:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # infinite scores have a problem
-            found = measure.compute(rows, **options)
+            result = measure.compute(rows, **options)
     except CalibrationError as error:
         return MeasureResult(None, definition=definition, problem=f"no value: {error.detail}")
-    return replace(_finite(found), definition={**definition, **found.definition})
+    return replace(_finite(result), definition={**definition, **result.definition})
 
 
-def _finite(found: MeasureResult) -> MeasureResult:
+def _finite(result: MeasureResult) -> MeasureResult:
     """Return a result without numbers beyond doubles, with the reason."""
-    if not _all_finite(found.value):
+    if not _all_finite(result.value):
         return MeasureResult(None, problem="no value: the scores are too large for a double")
-    if not _all_finite(*(found.interval or ())):
-        return replace(found, interval=None, problem="no interval: the squares of scores are too large for a double")
-    return replace(found, debiased=None) if not _all_finite(found.debiased) else found
+    if not _all_finite(*(result.interval or ())):
+        return replace(result, interval=None, problem="no interval: the squares of scores are too large for a double")
+    return replace(result, debiased=None) if not _all_finite(result.debiased) else result
 
 
 def _all_finite(*numbers: float | None) -> bool:
@@ -215,9 +215,9 @@ def _score(values: Callable[[Forecasts, Floats], Floats]) -> Compute:
 
 
 def _crps(rows: MeasuredForecasts, *, estimator: str) -> MeasureResult:
-    found = rows.mean(scores.crps(rows.forecasts, rows.y, fair=estimator == "fair"))
+    result = rows.mean(scores.crps(rows.forecasts, rows.y, fair=estimator == "fair"))
     approximate = {"approximation": "twice the mean pinball loss"} if rows.forecasts.kind == "quantiles" else {}
-    return replace(found, definition=approximate)
+    return replace(result, definition=approximate)
 
 
 def _threshold_weighted(rows: MeasuredForecasts, *, low: float | None, high: float | None) -> MeasureResult:
@@ -228,16 +228,16 @@ def _threshold_weighted(rows: MeasuredForecasts, *, low: float | None, high: flo
 def _pinball(rows: MeasuredForecasts) -> MeasureResult:
     of_level = scores.pinball(rows.forecasts, rows.y)
     w = np.ones(len(rows)) if rows.w is None else rows.w
-    found = rows.mean(of_level.mean(axis=1))
+    result = rows.mean(of_level.mean(axis=1))
     return replace(
-        found, parts={"levels": rows.forecasts.levels.tolist(), "of_level": (w @ of_level / w.sum()).tolist()}
+        result, parts={"levels": rows.forecasts.levels.tolist(), "of_level": (w @ of_level / w.sum()).tolist()}
     )
 
 
 def _weighted_interval(rows: MeasuredForecasts) -> MeasureResult:
-    each = scores.weighted_interval(rows.forecasts, rows.y)
-    found = rows.mean(each.pop("score"))
-    return replace(found, parts={name: rows.mean(part).value for name, part in each.items()})
+    of_rows = scores.weighted_interval(rows.forecasts, rows.y)
+    result = rows.mean(of_rows.pop("score"))
+    return replace(result, parts={name: rows.mean(part).value for name, part in of_rows.items()})
 
 
 def _of_level(values: Callable[..., MeasureResult]) -> Compute:
@@ -258,17 +258,17 @@ def _sharpness(rows: MeasuredForecasts, level: float) -> MeasureResult:
 def _coverage(rows: MeasuredForecasts, level: float) -> MeasureResult:
     low, high = scores.central(rows.forecasts, level)
     inside = ((rows.y >= low) & (rows.y <= high)).astype(float)
-    found = rows.mean(inside)
-    if found.interval is None or rows.clusters is not None or found.value is None:
-        return found
+    result = rows.mean(inside)
+    if result.interval is None or rows.clusters is not None or result.value is None:
+        return result
     n = float(len(rows) if rows.w is None else rows.w.sum())
     error = rows.mean_with_error(inside)[1]
     if rows.w is not None and rows.weights_kind == "importance" and error > 0.0:
-        n = 1.0 + found.value * (1.0 - found.value) / error**2  # equal weights give their number
+        n = 1.0 + result.value * (1.0 - result.value) / error**2  # equal weights give their number
     z = float(ndtri(0.5 + 0.5 * (rows.level or 0.0)))
-    centre, share = (found.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
-    half = z / (1.0 + share) * float(np.sqrt(found.value * (1.0 - found.value) / n + z * z / (4.0 * n * n)))
-    return replace(found, interval=(centre - half, centre + half))
+    centre, share = (result.value + z * z / (2.0 * n)) / (1.0 + z * z / n), z * z / n
+    half = z / (1.0 + share) * float(np.sqrt(result.value * (1.0 - result.value) / n + z * z / (4.0 * n * n)))
+    return replace(result, interval=(centre - half, centre + half))
 
 
 def _absolute(rows: MeasuredForecasts) -> MeasureResult:
@@ -276,18 +276,18 @@ def _absolute(rows: MeasuredForecasts) -> MeasureResult:
 
 
 def _calibration_error(rows: MeasuredForecasts, *, norm: float | str) -> MeasureResult:
-    found = rows.coverage()
+    coverage = rows.coverage()
     size = np.inf if norm == "max" else float(norm)
-    value, debiased = pit.calibration_error(found, size)
-    half = pit.bands(found, 0.95, seed=rows.seed)
+    value, debiased = pit.calibration_error(coverage, size)
+    half = pit.bands(coverage, 0.95, seed=rows.seed)
     parts = {
-        "levels": found.levels.tolist(),
-        "observed": found.share.tolist(),
+        "levels": coverage.levels.tolist(),
+        "observed": coverage.share.tolist(),
         "half_width": half.tolist(),
     }
-    few = rows.clusters is not None and len(np.unique(rows.clusters)) < 2 * len(found.levels)
-    problem = f"no p-value: there are fewer than {2 * len(found.levels)} clusters, twice the levels" if few else None
-    p_value = None if few else pit.chi_square(found, seed=rows.seed)
+    few = rows.clusters is not None and len(np.unique(rows.clusters)) < 2 * len(coverage.levels)
+    problem = f"no p-value: there are fewer than {2 * len(coverage.levels)} clusters, twice the levels" if few else None
+    p_value = None if few else pit.chi_square(coverage, seed=rows.seed)
     return MeasureResult(value, debiased, p_value=p_value, parts=parts, problem=problem)
 
 
@@ -323,13 +323,13 @@ def _evidence(
     rows: MeasuredForecasts, name: str, log_evidence: Callable[[], Floats], hypotheses: int = 1
 ) -> MeasureResult:
     """Return the largest evidence after any row, and the p-value of looking at all of them."""
-    for given, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
-        if given is not None:
+    for column, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
+        if column is not None:
             raise InvalidOption.at(f"/{what}", f"are not supported by {name}")
-    found = log_evidence()
-    largest, bound = float(found.max()), np.log(hypotheses / _ALARM)
-    alarms = np.flatnonzero(found >= bound)
-    parts = {"last": float(found[-1]), "alarm": int(alarms[0]) if len(alarms) else None}
+    log_wealth = log_evidence()
+    largest, bound = float(log_wealth.max()), np.log(hypotheses / _ALARM)
+    alarms = np.flatnonzero(log_wealth >= bound)
+    parts = {"last": float(log_wealth[-1]), "alarm": int(alarms[0]) if len(alarms) else None}
     return MeasureResult(largest, p_value=float(min(1.0, hypotheses * np.exp(-largest))), parts=parts)
 
 
@@ -349,10 +349,10 @@ def _against_exchangeability(rows: MeasuredForecasts) -> MeasureResult:
 
 def _decomposition(rows: MeasuredForecasts, *, score: str) -> MeasureResult:
     w = np.ones(len(rows)) if rows.w is None else rows.w
-    found, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
-    if not np.isfinite(found.score):
+    decomposition, more = decompositions.decomposed(rows.forecasts, rows.y, w, score)
+    if not np.isfinite(decomposition.score):
         return MeasureResult(None, problem="no value: the score of a row is infinite")
-    return MeasureResult(found.miscalibration, parts={**vars(found), **more})
+    return MeasureResult(decomposition.miscalibration, parts={**vars(decomposition), **more})
 
 
 def _bound(rows: MeasuredForecasts, *, least_variance: float | None) -> MeasureResult:
@@ -371,8 +371,8 @@ _SCORES: Mapping[str, Callable[[Forecasts, Floats], Floats]] = MappingProxyType(
 def _improvement(rows: MeasuredForecasts, *, score: str, method: str) -> MeasureResult:
     w = np.ones(len(rows)) if rows.w is None else rows.w
     after = cross_fitted_rows(method, rows.forecasts, rows.y, w, rows.clusters, seed=rows.seed)
-    both = [_SCORES[score](each, rows.y) for each in (rows.forecasts, after)]
-    parts = dict(zip(("before", "after"), (rows.mean(each).value for each in both), strict=True))
+    both = [_SCORES[score](predicted, rows.y) for predicted in (rows.forecasts, after)]
+    parts = dict(zip(("before", "after"), (rows.mean(predicted).value for predicted in both), strict=True))
     return replace(rows.mean(both[0] - both[1]), parts=parts)
 
 

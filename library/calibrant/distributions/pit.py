@@ -71,8 +71,8 @@ def pit(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:
     outcome among them, and the next rank, over S + 1 (Hamill 2001). O(n Q).
     """
     if forecasts.kind == "normal":
-        found = forecasts.cdf(y)
-        return found, found
+        levels_reached = forecasts.cdf(y)
+        return levels_reached, levels_reached
     if forecasts.kind == "samples":
         S = forecasts.samples.shape[1]
         below, up_to = ((forecasts.samples < y[:, None]).sum(axis=1), (forecasts.samples <= y[:, None]).sum(axis=1))
@@ -180,11 +180,11 @@ def _multinomial_gaps(n: int, levels: tuple[float, ...], seed: int) -> Floats:
     return np.asarray(np.cumsum(counts, axis=1) / n - np.array(levels))
 
 
-def _drawn(found: Coverage, seed: int) -> Floats:
+def _drawn(coverage: Coverage, seed: int) -> Floats:
     """Return draws of the gaps under calibration, ``(_DRAWS, L)``: multinomial, or normal for clusters."""
-    if not found.clustered:
-        return _multinomial_gaps(max(round(found.n), 1), tuple(found.levels.tolist()), seed)
-    values, axes = np.linalg.eigh(found.null)
+    if not coverage.clustered:
+        return _multinomial_gaps(max(round(coverage.n), 1), tuple(coverage.levels.tolist()), seed)
+    values, axes = np.linalg.eigh(coverage.null)
     root = axes * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(np.random.default_rng(seed).standard_normal((_DRAWS, len(values))) @ root.T)
 
@@ -203,23 +203,23 @@ def _anderson_darling(gap: Floats, levels: Floats) -> Floats:
     return np.asarray((gap * gap) @ weight)
 
 
-def _statistic(found: Coverage, gap: Floats, name: str) -> Floats:
+def _statistic(coverage: Coverage, gap: Floats, name: str) -> Floats:
     if name == "anderson-darling":
-        return found.n * _anderson_darling(gap, found.levels)
+        return coverage.n * _anderson_darling(gap, coverage.levels)
     return _ks(gap) if name == "ks" else _kuiper(gap)
 
 
-def tested(found: Coverage, statistic: str, *, seed: int) -> tuple[float, float]:
+def tested(coverage: Coverage, statistic: str, *, seed: int) -> tuple[float, float]:
     """Return ``ks``, ``kuiper`` or ``anderson-darling`` of the shares, and its p-value under calibration.
 
     The null distribution is simulated from the covariance of the shares. ``ks`` is the largest absolute gap, ``kuiper``
     the sum of the largest gaps above and below, and ``anderson-darling`` n times the sum of squared gaps over
     tau (1 - tau), as an integral over the levels. Raises ``TooFewRows`` below 20 rows.
     """
-    if found.n < 20:
+    if coverage.n < 20:
         raise TooFewRows.at("/observed", "has fewer than 20 rows, which the test needs")
-    value = float(_statistic(found, found.gap, statistic))
-    return value, p_of(value, _statistic(found, _drawn(found, seed), statistic))
+    value = float(_statistic(coverage, coverage.gap, statistic))
+    return value, p_of(value, _statistic(coverage, _drawn(coverage, seed), statistic))
 
 
 def p_of(value: float, drawn: Floats) -> float:
@@ -232,27 +232,27 @@ def p_of(value: float, drawn: Floats) -> float:
     return (1.0 + above + 0.5 * equal) / (1.0 + len(drawn))
 
 
-def chi_square(found: Coverage, *, seed: int) -> float:
+def chi_square(coverage: Coverage, *, seed: int) -> float:
     """Return the p-value of all gaps together: a Wald test with the covariance under calibration.
 
     For independent rows the statistic is Pearson's; with few expected rows its null distribution is simulated.
     """
-    values, axes = np.linalg.eigh(found.null)
-    kept = values > 1e-12 * float(values.max(initial=0.0))
-    if not kept.any():
+    values, axes = np.linalg.eigh(coverage.null)
+    positive = values > 1e-12 * float(values.max(initial=0.0))
+    if not positive.any():
         return 1.0
-    onto = axes[:, kept] / np.sqrt(values[kept])
-    statistic = float(((found.gap @ onto) ** 2).sum())
-    least = float(np.diff(np.concatenate([[0.0], found.levels, [1.0]])).min())
-    if not found.clustered and found.n * least < _FEW:
-        drawn = ((_drawn(found, seed) @ onto) ** 2).sum(axis=1)
+    onto = axes[:, positive] / np.sqrt(values[positive])
+    statistic = float(((coverage.gap @ onto) ** 2).sum())
+    least = float(np.diff(np.concatenate([[0.0], coverage.levels, [1.0]])).min())
+    if not coverage.clustered and coverage.n * least < _FEW:
+        drawn = ((_drawn(coverage, seed) @ onto) ** 2).sum(axis=1)
         return p_of(statistic, drawn)
-    return float(chdtrc(int(kept.sum()), statistic))
+    return float(chdtrc(int(positive.sum()), statistic))
 
 
-def bands(found: Coverage, level: float, *, seed: int = 0) -> Floats:
+def bands(coverage: Coverage, level: float, *, seed: int = 0) -> Floats:
     """Return half-widths ``(L,)`` of simultaneous bands for the shares of calibrated forecasts."""
-    return _simultaneous(_drawn(found, seed), np.sqrt(found.null.diagonal()), level)
+    return _simultaneous(_drawn(coverage, seed), np.sqrt(coverage.null.diagonal()), level)
 
 
 def _simultaneous(drawn: Floats, error: Floats, level: float) -> Floats:
@@ -262,32 +262,32 @@ def _simultaneous(drawn: Floats, error: Floats, level: float) -> Floats:
 
 
 def interval_bands(
-    found: Coverage, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], level: float, *, seed: int = 0
+    coverage: Coverage, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], level: float, *, seed: int = 0
 ) -> Floats:
     """Return half-widths of simultaneous bands for the shares between the levels ``low`` and ``high`` (indices)."""
-    null = found.null
+    null = coverage.null
     variance = null[high, high] + null[low, low] - 2.0 * null[high, low]
-    drawn = _drawn(found, seed)
+    drawn = _drawn(coverage, seed)
     return _simultaneous(drawn[:, high] - drawn[:, low], np.sqrt(np.maximum(variance, 0.0)), level)
 
 
-def bin_bands(found: Coverage, level: float, *, seed: int = 0) -> Floats:
+def bin_bands(coverage: Coverage, level: float, *, seed: int = 0) -> Floats:
     """Return half-widths ``(L + 1,)`` of simultaneous bands for the shares between consecutive levels."""
-    null = np.diff(np.diff(np.pad(found.null, 1), axis=0), axis=1)
-    drawn = np.diff(np.pad(_drawn(found, seed), ((0, 0), (1, 1))), axis=1)
+    null = np.diff(np.diff(np.pad(coverage.null, 1), axis=0), axis=1)
+    drawn = np.diff(np.pad(_drawn(coverage, seed), ((0, 0), (1, 1))), axis=1)
     return _simultaneous(drawn, np.sqrt(np.maximum(null.diagonal(), 0.0)), level)
 
 
-def calibration_error(found: Coverage, norm: float) -> tuple[float, float | None]:
+def calibration_error(coverage: Coverage, norm: float) -> tuple[float, float | None]:
     """Return the norm of the gaps over the levels, and for norm 2 the estimate corrected for the variance of shares.
 
     The norms 1 and 2 are (mean |gap|^norm)^(1 / norm); infinity is the largest gap.
     """
-    gap = np.abs(found.gap)
+    gap = np.abs(coverage.gap)
     if np.isinf(norm):
         return float(gap.max()), None
     value = float(np.mean(gap**norm) ** (1.0 / norm))
     if norm != 2.0:
         return value, None
-    corrected = float(np.mean(gap * gap - found.covariance.diagonal()))
+    corrected = float(np.mean(gap * gap - coverage.covariance.diagonal()))
     return value, float(np.sqrt(max(corrected, 0.0)))

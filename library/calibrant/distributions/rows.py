@@ -58,8 +58,8 @@ class ForecastFitRows:
 
     def order(self) -> Integers:
         """Return the canonical order of the rows, so that results do not depend on the given one. O(Q n log n)."""
-        given = self.forecasts
-        columns = [given.mean, given.variance] if given.kind == "normal" else list(table_of(given).q.T)
+        forecasts = self.forecasts
+        columns = [forecasts.mean, forecasts.variance] if forecasts.kind == "normal" else list(table_of(forecasts).q.T)
         names = [] if self.by is None else [numbered_names(self.by)[1]]
         clusters = [] if self.clusters is None else [self.clusters]
         return np.lexsort([*clusters, *names, self.w, self.y, *columns])

@@ -27,8 +27,8 @@ def _blocks(n: int, columns: int = 1) -> Iterator[slice]:
 
 
 def _density(z: Floats) -> Floats:
-    found: Floats = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
-    return found
+    density: Floats = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    return density
 
 
 # --- Scores of the mean and the variance
@@ -49,27 +49,27 @@ def moments(forecasts: Forecasts) -> tuple[Floats, Floats]:
 def dawid_sebastiani(forecasts: Forecasts, y: Floats) -> Floats:
     """Return (y - mean)^2 / variance + ln variance (Dawid & Sebastiani 1999); infinite for a variance of 0. O(n)."""
     mean, variance = moments(forecasts)
-    found = np.empty(len(y))
+    scores = np.empty(len(y))
     with np.errstate(divide="ignore", invalid="ignore"):
         for rows in _blocks(len(y)):
             off = y[rows] - mean[rows]
             off *= off
             off /= variance[rows]
-            np.log(variance[rows], out=found[rows])
-            found[rows] += off
+            np.log(variance[rows], out=scores[rows])
+            scores[rows] += off
     certain = variance == 0.0
-    found[certain] = np.where(y[certain] == mean[certain], -np.inf, np.inf)
-    return found
+    scores[certain] = np.where(y[certain] == mean[certain], -np.inf, np.inf)
+    return scores
 
 
 def log_score(forecasts: Forecasts, y: Floats) -> Floats:
     """Return minus the log density of normal distributions, in nats. O(n)."""
     if forecasts.kind != "normal":
         raise InvalidOption.at("/measures", "log-score needs mean and variance: other forecasts have no density")
-    found = dawid_sebastiani(forecasts, y)
-    found += np.log(2.0 * np.pi)
-    found *= 0.5
-    return found
+    scores = dawid_sebastiani(forecasts, y)
+    scores += np.log(2.0 * np.pi)
+    scores *= 0.5
+    return scores
 
 
 def point(forecasts: Forecasts, kind: str) -> Floats:
@@ -99,7 +99,7 @@ def crps(forecasts: Forecasts, y: Floats, *, fair: bool = False) -> Floats:
         return _crps_of_samples(forecasts.samples, y, fair)
     if forecasts.kind == "interval":
         raise InvalidOption.at("/measures", "crps needs more than one interval")
-    found = np.empty(len(y))
+    scores = np.empty(len(y))
     for rows in _blocks(len(y)):
         scale = np.sqrt(forecasts.variance[rows])
         z = y[rows] - forecasts.mean[rows]
@@ -114,8 +114,8 @@ def crps(forecasts: Forecasts, y: Floats, *, fair: bool = False) -> Floats:
         own += z
         own *= scale
         own *= _ROOT_TWO
-        found[rows] = own
-    return found
+        scores[rows] = own
+    return scores
 
 
 def _crps_of_samples(samples: Floats, y: Floats, fair: bool) -> Floats:
@@ -123,14 +123,14 @@ def _crps_of_samples(samples: Floats, y: Floats, fair: bool) -> Floats:
     if fair and S < 2:
         raise InvalidOption.at("/samples", "has one sample per row, but the fair CRPS needs two")
     rank = 2.0 * np.arange(1, S + 1) - S - 1.0
-    found = np.empty(n)
+    scores = np.empty(n)
     for rows in _blocks(n, S):
         ordered = np.sort(samples[rows], axis=1)
         apart = np.abs(ordered - y[rows, None]).mean(axis=1)
         # Sum of |x_i - x_j| over pairs i < j; the middle is subtracted to avoid cancellation.
         spread = (ordered - ordered[:, [S // 2]]) @ rank
-        found[rows] = apart - spread / (S * (S - 1.0 if fair else S))
-    return found
+        scores[rows] = apart - spread / (S * (S - 1.0 if fair else S))
+    return scores
 
 
 def threshold_weighted_crps(forecasts: Forecasts, y: Floats, *, low: float = -np.inf, high: float = np.inf) -> Floats:
@@ -146,21 +146,21 @@ def threshold_weighted_crps(forecasts: Forecasts, y: Floats, *, low: float = -np
         return _twice_mean_pinball(np.clip(forecasts.quantiles, low, high), forecasts.levels, np.clip(y, low, high))
     if forecasts.kind == "interval":
         raise InvalidOption.at("/measures", "threshold-weighted-crps needs more than one interval")
-    found = np.empty(len(y))
+    scores = np.empty(len(y))
     for rows in _blocks(len(y)):
         mean, scale = forecasts.mean[rows], np.sqrt(forecasts.variance[rows])
         first, last = (low - mean) / scale, (high - mean) / scale
         z = np.clip((y[rows] - mean) / scale, first, last)
-        found[rows] = scale * (_below(z) - _below(first) + _below(-z) - _below(-last))
-    return np.maximum(found, 0.0)
+        scores[rows] = scale * (_below(z) - _below(first) + _below(-z) - _below(-last))
+    return np.maximum(scores, 0.0)
 
 
 def _below(z: Floats) -> Floats:
     """Return the integral of the squared standard normal distribution function up to z."""
     finite = np.where(np.isfinite(z), z, 0.0)
     p = ndtr(finite)
-    found = finite * p * p + 2.0 * _density(finite) * p - ndtr(_ROOT_TWO * finite) / _ROOT_PI
-    return np.where(z == -np.inf, 0.0, found)
+    integral = finite * p * p + 2.0 * _density(finite) * p - ndtr(_ROOT_TWO * finite) / _ROOT_PI
+    return np.where(z == -np.inf, 0.0, integral)
 
 
 # --- Quantiles and intervals
@@ -174,22 +174,22 @@ def pinball(forecasts: Forecasts, y: Floats) -> Floats:
 
 
 def _pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
-    found = np.empty(quantiles.shape)
+    losses = np.empty(quantiles.shape)
     for rows in _blocks(len(y), len(levels)):
         off = y[rows, None] - quantiles[rows]
-        np.multiply(off, levels, out=found[rows])
-        found[rows] -= np.minimum(off, 0.0)
-    return found
+        np.multiply(off, levels, out=losses[rows])
+        losses[rows] -= np.minimum(off, 0.0)
+    return losses
 
 
 def _twice_mean_pinball(quantiles: Floats, levels: Floats, y: Floats) -> Floats:
-    found = np.empty(len(y))
+    losses = np.empty(len(y))
     share = 2.0 / len(levels)
     size, tilt = np.full(len(levels), 0.5 * share), share * (0.5 - levels)
     for rows, off in _distances(quantiles, y):
-        np.dot(off, tilt, out=found[rows])
-        found[rows] += np.dot(np.abs(off, out=off), size)
-    return found
+        np.dot(off, tilt, out=losses[rows])
+        losses[rows] += np.dot(np.abs(off, out=off), size)
+    return losses
 
 
 def _distances(quantiles: Floats, y: Floats) -> Iterator[tuple[slice, Floats]]:
@@ -245,8 +245,8 @@ def interval_score(forecasts: Forecasts, y: Floats, *, level: float) -> Floats:
     """
     low, high = central(forecasts, level)
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    found: Floats = high - low + 2.0 / (1.0 - level) * outside
-    return found
+    scores: Floats = high - low + 2.0 / (1.0 - level) * outside
+    return scores
 
 
 def level_of(forecasts: Forecasts) -> float:

@@ -29,10 +29,10 @@ def variance_bins(forecasts: Forecasts, y: Floats, w: Floats | None, n_bins: int
     first = np.flatnonzero(np.append(True, v[1:] > v[:-1]))
     bin_of = np.repeat(bin_of[first], np.diff(np.append(first, len(v))))  # ties share the bin of the first of them
     mass: Floats = np.bincount(bin_of, weights, n_bins).astype(np.float64)
-    kept = mass > 0.0
-    predicted = np.bincount(bin_of, weights * v, n_bins)[kept] / mass[kept]
-    observed = np.bincount(bin_of, weights * error, n_bins)[kept] / mass[kept]
-    return {"mass": mass[kept], "predicted": predicted, "observed": observed}
+    filled = mass > 0.0
+    predicted = np.bincount(bin_of, weights * v, n_bins)[filled] / mass[filled]
+    observed = np.bincount(bin_of, weights * error, n_bins)[filled] / mass[filled]
+    return {"mass": mass[filled], "predicted": predicted, "observed": observed}
 
 
 def expected_normalised_error(bins: dict[str, Floats]) -> float:

@@ -140,27 +140,27 @@ def calibration_evidence(observed: Any, *, horizon: int = 1, seed: int = 0, **fo
     (True, True)
     """
     read_seed(seed)
-    given = read_forecasts(**forecasts)
-    y = read_observed(observed, given)
+    checked = read_forecasts(**forecasts)
+    y = read_observed(observed, checked)
     if type(horizon) is not int or not 1 <= horizon <= MOST_LAGS:
         raise InvalidOption.at("/horizon", f"must be an integer from 1 to {MOST_LAGS}")
-    return against_calibration(given, y, horizon=horizon, seed=seed)
+    return against_calibration(checked, y, horizon=horizon, seed=seed)
 
 
-def against_calibration(given: Forecasts, y: Floats, *, horizon: int, seed: int) -> Floats:
+def against_calibration(forecasts: Forecasts, y: Floats, *, horizon: int, seed: int) -> Floats:
     """Return ``calibration_evidence`` of checked rows."""
-    levels = levels_of(given) if given.kind in ("quantiles", "interval") else _LEVELS
+    levels = levels_of(forecasts) if forecasts.kind in ("quantiles", "interval") else _LEVELS
     share = np.diff(np.concatenate([[0.0], levels, [1.0]]))
-    cell = np.searchsorted(levels, randomised_pit(given, y, seed=seed))
-    found = np.full(len(y), -np.inf)
+    cell = np.searchsorted(levels, randomised_pit(forecasts, y, seed=seed))
+    log_wealth = np.full(len(y), -np.inf)
     for start in range(horizon):
         own = cell[start::horizon]
         before = _seen_before(own, len(share))
         bets = (before + _PRIOR * share[own]) / (np.arange(len(own)) + _PRIOR)
         running = np.concatenate([[0.0], np.cumsum(np.log(bets / share[own]))])
         seen = np.searchsorted(np.arange(start, len(y), horizon), np.arange(len(y)), side="right")
-        found = np.logaddexp(found, running[seen])
-    return np.asarray(found - np.log(horizon))
+        log_wealth = np.logaddexp(log_wealth, running[seen])
+    return np.asarray(log_wealth - np.log(horizon))
 
 
 def exchangeability_evidence(observed: Any, *, seed: int = 0, **forecasts: Any) -> Floats:
@@ -205,22 +205,22 @@ def exchangeability_evidence(observed: Any, *, seed: int = 0, **forecasts: Any) 
     (True, True)
     """
     read_seed(seed)
-    given = read_forecasts(**forecasts)
-    return against_exchangeability(given, read_observed(observed, given), seed=seed)
+    checked = read_forecasts(**forecasts)
+    return against_exchangeability(checked, read_observed(observed, checked), seed=seed)
 
 
-def against_exchangeability(given: Forecasts, y: Floats, *, seed: int) -> Floats:
+def against_exchangeability(forecasts: Forecasts, y: Floats, *, seed: int) -> Floats:
     """Return ``exchangeability_evidence`` of checked rows."""
     from scipy.signal import lfilter  # takes a third of a second to import
 
     width = np.diff(np.concatenate([[0.0], _RANKS, [1.0]]))
-    cell = np.searchsorted(_RANKS, _ranks(randomised_pit(given, y, seed=seed), seed))
+    cell = np.searchsorted(_RANKS, _ranks(randomised_pit(forecasts, y, seed=seed), seed))
     t, bins = np.arange(len(y)), np.arange(len(width))[:, None]
     block = t // _BLOCK
     # Starts at row t have the weight 1 / (t (t + 1)) in blocks of _BLOCK rows; those to come count as they are.
     weight = 1.0 / ((block + 1.0) * (block + 2.0) * _BLOCK)
     rest = 1.0 / (block + 1.0) - weight * (t % _BLOCK + 1)
-    found = np.log(rest)
+    log_wealth = np.log(rest)
     for window in _WINDOWS:
         keep = 1.0 - 1.0 / window
         counts = lfilter([0.0, 1.0], [1.0, -keep], (cell == bins).astype(np.float64))
@@ -228,35 +228,35 @@ def against_exchangeability(given: Forecasts, y: Floats, *, seed: int) -> Floats
         bets = np.log((counts[cell, t] / width[cell] + _PRIOR) / (total + _PRIOR))
         capital = np.cumsum(bets)
         started = np.logaddexp.accumulate(np.log(weight) - capital + bets) + capital
-        found = np.logaddexp(found, started - np.log(len(_WINDOWS)))
-    return np.asarray(found)
+        log_wealth = np.logaddexp(log_wealth, started - np.log(len(_WINDOWS)))
+    return np.asarray(log_wealth)
 
 
 def _ranks(u: Floats, seed: int) -> Floats:
     """Return the rank of each number among those up to it, over their count, ties at random. O(n log n) comparisons."""
     random = np.random.default_rng([seed, 1]).random(len(u))
     ordered: list[float] = []
-    found = np.empty(len(u))
+    ranks = np.empty(len(u))
     for t, value in enumerate(u.tolist()):
         low = bisect_left(ordered, value)
         equal = bisect_right(ordered, value, low) - low
-        found[t] = (low + random[t] * (equal + 1.0)) / (t + 1.0)
+        ranks[t] = (low + random[t] * (equal + 1.0)) / (t + 1.0)
         ordered.insert(low, value)
-    return found
+    return ranks
 
 
 def _seen_before(cell: Any, cells: int) -> Floats:
     """Return how often the cell of each row occurs in the rows before it. O(n cells)."""
-    found = np.zeros(len(cell))
+    counts = np.zeros(len(cell))
     for k in range(cells):
         own = np.flatnonzero(cell == k)
-        found[own] = np.arange(len(own))
-    return found
+        counts[own] = np.arange(len(own))
+    return counts
 
 
 def _scores(values: Any, name: str) -> Floats:
-    found = read_numbers(array_of(values, name), f"/{name}")
-    if found.ndim != 1:
+    scores = read_numbers(array_of(values, name), f"/{name}")
+    if scores.ndim != 1:
         raise WrongShape.at(f"/{name}", "must have shape (n,)")
-    refuse(~np.isfinite(found), f"/{name}", "must be finite", NotFinite)
-    return found
+    refuse(~np.isfinite(scores), f"/{name}", "must be finite", NotFinite)
+    return scores

@@ -81,14 +81,14 @@ class ClassRows:
 
         Predictions are as given; percentages are probabilities, and rounded rows are divided by their sums.
         """
-        given = self.predictions.given if self.predictions.rewritten else np.asarray(self.arrays["predictions"])
-        found: dict[str, Array] = {"predictions": given}
+        values = self.predictions.given if self.predictions.rewritten else np.asarray(self.arrays["predictions"])
+        stored_arrays: dict[str, Array] = {"predictions": values}
         if self.labels is not None:
-            found["labels"] = self.labels
+            stored_arrays["labels"] = self.labels
         if "weights" in self.arrays:
-            found["weights"] = np.asarray(self.arrays["weights"], dtype=np.float64)
-        kept = [name for name in self.arrays if name in _NAMED or name.startswith(_FEATURES)]
-        return found | {name: self.arrays[name] for name in kept}
+            stored_arrays["weights"] = np.asarray(self.arrays["weights"], dtype=np.float64)
+        others = [name for name in self.arrays if name in _NAMED or name.startswith(_FEATURES)]
+        return stored_arrays | {name: self.arrays[name] for name in others}
 
 
 def _names(column: Array) -> list[str]:
@@ -152,5 +152,5 @@ def _with_numbers(
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
     if names is None:
         raise InvalidLabel.at("/labels", "are strings, which need class_names in the order of the columns")
-    found, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
-    return (arrays if labels is None else {**arrays, "labels": found}), class_names
+    numbers, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
+    return (arrays if labels is None else {**arrays, "labels": numbers}), class_names

@@ -53,11 +53,11 @@ def check_arrays(
     if "std" in arrays and "variance" in arrays:
         raise InvalidField.at("/std", "cannot be combined with variance; send one of the two")
     fields = ("std", *(name for names in FIELDS.values() for name in names))
-    given: dict[str, Any] = {name: arrays[name] for name in fields if name in arrays}
-    if not given:
+    arguments: dict[str, Any] = {name: arrays[name] for name in fields if name in arrays}
+    if not arguments:
         raise InvalidField.at("", "has no forecasts; send mean and variance, quantiles, samples, or lower and upper")
-    given |= {name: value for name, value in (("levels", levels), ("level", level)) if value is not None}
-    forecasts = read_forecasts(**given)
+    arguments |= {name: value for name, value in (("levels", levels), ("level", level)) if value is not None}
+    forecasts = read_forecasts(**arguments)
     n, names = len(forecasts), {name: arrays[name] for name in NAMES if name in arrays}
     for name, values in names.items():
         if values.ndim != 1:
@@ -73,12 +73,12 @@ def check_arrays(
     )
 
 
-def arrays_of(rows: ForecastRows, given: Mapping[str, Array]) -> dict[str, Array]:
+def arrays_of(rows: ForecastRows, sent: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays that store checked rows, with the numbers that were given, before repair."""
-    own = {name: given.get(name, rows.forecasts[name]) for name in rows.forecasts if name not in ("levels", "level")}
+    own = {name: sent.get(name, rows.forecasts[name]) for name in rows.forecasts if name not in ("levels", "level")}
     own |= {name: getattr(rows, name) for name in ("observed", "weights") if name in rows.columns}
     numbers = {name: np.asarray(values, np.float64) for name, values in own.items()}
-    return numbers | {name: given[name] for name in NAMES if name in given}
+    return numbers | {name: sent[name] for name in NAMES if name in sent}
 
 
 # --- Evaluations
@@ -124,7 +124,7 @@ class DistributionEvaluation:
     def document(self, rows: ForecastRows) -> dict[str, Any]:
         """Return the report as plain JSON."""
         before, calibrated = rows.forecasts, None
-        found: dict[str, Any] = {"map": self.map_id, "after": None, "in_sample": None}
+        fields: dict[str, Any] = {"map": self.map_id, "after": None, "in_sample": None}
         if self.map is not None:
             calibrated = self.map.apply_checked(before, by=rows.by, seed=self.seed)
             refuse_infinite(calibrated)
@@ -134,11 +134,11 @@ class DistributionEvaluation:
             after = self._side(rows, calibrated, requests)
             after = {name: after[name] for name in ("kind", "measures", "groups", "diagrams") if name in after}
             in_sample = is_in_sample(self.map, rows)
-            found |= {"after": after, "in_sample": in_sample}
-        found = self._side(rows, before, self._requests(before)) | found
+            fields |= {"after": after, "in_sample": in_sample}
+        fields = self._side(rows, before, self._requests(before)) | fields
         if rows.others:
-            found["comparison"] = self._compared(rows, calibrated)
-        return found
+            fields["comparison"] = self._compared(rows, calibrated)
+        return fields
 
     def _requests(self, forecasts: Forecasts) -> Requests:
         if self.measures is not None:
@@ -163,10 +163,10 @@ class DistributionEvaluation:
         pointers = {"forecasts": "", "calibrated": "/map"}
         pointers |= {name: f"/against/{i}" for i, name in enumerate(rows.others)}
         level = self.interval or _LEVEL
-        found = compare_rows(
+        comparison = compare_rows(
             rows, {**own, **rows.others}, score=self.score, lags=self.lags, interval=level, pointers=pointers
         )
-        return found.to_dict()
+        return comparison.to_dict()
 
 
 #: Level of the intervals of a comparison, if none is requested.
@@ -182,8 +182,8 @@ BYTE_SECONDS = 1e-8
 
 def accepted_and_returned(fitted: DistributionMap) -> tuple[Forecasts, Forecasts]:
     """Return a few forecasts of the kind that a map accepts, and what it makes of them."""
-    given = trial.forecasts_to_try(fitted)
-    return given, trial.applied_to(fitted, given, [""] * len(given))
+    forecasts = trial.forecasts_to_try(fitted)
+    return forecasts, trial.applied_to(fitted, forecasts, [""] * len(forecasts))
 
 
 def try_map(fitted: DistributionMap) -> None:

@@ -29,9 +29,9 @@ class AccuracyConstant(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
-        found = np.full(rows.shape, (1.0 - self.accuracy) / (rows.shape[1] - 1))
-        found[np.arange(len(rows)), rows.argmax(axis=1)] = self.accuracy
-        return found
+        calibrated = np.full(rows.shape, (1.0 - self.accuracy) / (rows.shape[1] - 1))
+        calibrated[np.arange(len(rows)), rows.argmax(axis=1)] = self.accuracy
+        return calibrated
 
     of_logits = __call__  # only the order matters
 
@@ -66,8 +66,8 @@ class PredictedClass(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K)."""
-        found: Floats = self.frequencies[rows.argmax(axis=1)]
-        return found
+        calibrated: Floats = self.frequencies[rows.argmax(axis=1)]
+        return calibrated
 
     of_logits = __call__  # only the order matters
 

@@ -110,17 +110,17 @@ def _best(fit: Callable[[Floats], _Optimum], cells: Cells, parameters: Parameter
     broken = [k for k in columns if k < signed and theta[k] < 0.0]
     if not broken:
         return Beta(*(shape @ theta).tolist()), gradient
-    found: list[_Optimum] = []
+    optima: list[_Optimum] = []
     for left_out in broken:
         used = [k for k in columns if k != left_out]
         theta, gradient = fit(shape[:, used]) if used else (np.zeros(0), 0.0)
         if any(k < signed and value < 0.0 for k, value in zip(used, theta, strict=True)):
             used = [k for k in used if k >= signed]
             theta, gradient = fit(shape[:, used]) if used else (np.zeros(0), 0.0)
-        found.append((shape[:, used] @ theta, gradient))
+        optima.append((shape[:, used] @ theta, gradient))
     basis = _features_of(cells)
-    losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc, _ in found]
-    best, gradient = found[int(np.argmin(losses))]
+    losses = [cells.w @ np.logaddexp(0.0, basis @ abc) - cells.wy @ (basis @ abc) for abc, _ in optima]
+    best, gradient = optima[int(np.argmin(losses))]
     return Beta(*best.tolist()), gradient
 
 
@@ -156,7 +156,7 @@ def _settled(rows: ManyRows, columns: Floats) -> _Optimum:
     """Return the same for many rows."""
     start, _ = _optimum(_features_of(rows.coarse) @ columns, rows.coarse)
     terms = logarithms if rows.coarse.logit is None else logarithms_of_logits
-    found = settle(rows, start, lambda x: columns.T @ terms(x), precision=1.0 / _VARIANCE)
-    if found is None:
+    optimum = settle(rows, start, lambda x: columns.T @ terms(x), precision=1.0 / _VARIANCE)
+    if optimum is None:
         raise NotConverged.at("/labels", "do not allow beta calibration to converge to a gradient of 1e-10")
-    return found
+    return optimum

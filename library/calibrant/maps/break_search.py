@@ -66,8 +66,8 @@ class Subsets:
         rows = np.zeros(at.shape, np.int64)
         rows[1:-1], rows[-1] = np.searchsorted(self.x, at[1:-1], side="right"), len(self.x)
         rows += (which * (len(self.x) + 1))[:, None]
-        found = self._sums.take(rows, axis=1)
-        sums = found[:, 1:] - found[:, :-1]
+        cumulative = self._sums.take(rows, axis=1)
+        sums = cumulative[:, 1:] - cumulative[:, :-1]
         start, width = at[:-1], np.maximum(at[1:] - at[:-1], 1.0)
         w, y = (_scaled(part, start, width) for part in (sums[: 2 * self.degree + 1], sums[2 * self.degree + 1 :]))
         left, both, right = w[0] - 2.0 * w[1] + w[2], w[1] - w[2], w[2]
@@ -134,18 +134,18 @@ def _evolved(subsets: Subsets, which: Integers, inner: int, seed: int) -> tuple[
         if not len(active):
             break
         old, scores = members[active], errors[active]
-        one, other = random.integers(0, size, (2, size))
+        left, other = random.integers(0, size, (2, size))
         best = old[np.arange(len(active)), scores.argmin(axis=1)][:, None]
-        trial = best + random.uniform(*_MUTATION) * (old[:, one] - old[:, other])
+        trial = best + random.uniform(*_MUTATION) * (old[:, left] - old[:, other])
         crossed = random.random((size, inner)) < _RECOMBINATION
         crossed[np.arange(size), random.integers(0, inner, size)] = True
         anywhere = random.random((size, inner)) * subsets.units
         outside = (trial < 0.0) | (trial > subsets.units)
         trial = np.sort(np.rint(np.where(crossed, np.where(outside, anywhere, trial), old)), axis=2)
-        found = subsets.errors(trial, which[active])
-        better = found <= scores
+        trial_errors = subsets.errors(trial, which[active])
+        better = trial_errors <= scores
         members[active] = np.where(better[..., None], trial, old)
-        errors[active] = np.where(better, found, scores)
+        errors[active] = np.where(better, trial_errors, scores)
     best_of = errors.argmin(axis=1)
     rows = np.arange(len(which))
     return members[rows, best_of], errors[rows, best_of]
@@ -168,10 +168,10 @@ def _swept(subsets: Subsets, breaks: Floats, errors: Floats, which: Integers) ->
             trial = np.repeat(breaks[:, None], len(_PLACES) + len(steps), axis=1)
             trial[:, :, k] = np.rint(np.concatenate((places, near), axis=1))
             trial.sort(axis=2)
-            found = subsets.errors(trial, which)
-            best = found.argmin(axis=1)
-            better = found[rows, best] < errors
+            trial_errors = subsets.errors(trial, which)
+            best = trial_errors.argmin(axis=1)
+            better = trial_errors[rows, best] < errors
             breaks = np.where(better[:, None], trial[rows, best], breaks)
-            errors = np.where(better, found[rows, best], errors)
+            errors = np.where(better, trial_errors[rows, best], errors)
     inside: Floats = breaks / units
     return inside

@@ -437,9 +437,9 @@ def load(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
     >>> calibrant.load(document).apply([0.25])
     array([0.25])
     """
-    found = read_map(document)
-    try_map(found)
-    return found
+    loaded = read_map(document)
+    try_map(loaded)
+    return loaded
 
 
 def read_map(document: Mapping[str, Any] | str | Path) -> CalibrationMap:
@@ -498,10 +498,10 @@ def try_map(fitted: CalibrationMap) -> None:
     rows = _rows(fitted)
     features = fitted.function.unknown_rows(len(rows)) if isinstance(fitted.function, Segments) else None
     with np.errstate(all="ignore"):
-        found = fitted.apply_checked(Predictions(rows, fitted.scale, features=features))
-    inside = np.isfinite(found) & (found >= 0.0) & (found <= 1.0)
-    sums = found.ndim == 2 and getattr(fitted.function, "renormalise", True)
-    if not inside.all() or (sums and np.abs(found.sum(axis=1) - 1.0).max() > _ROUNDING):
+        calibrated_rows = fitted.apply_checked(Predictions(rows, fitted.scale, features=features))
+    inside = np.isfinite(calibrated_rows) & (calibrated_rows >= 0.0) & (calibrated_rows <= 1.0)
+    sums = calibrated_rows.ndim == 2 and getattr(fitted.function, "renormalise", True)
+    if not inside.all() or (sums and np.abs(calibrated_rows.sum(axis=1) - 1.0).max() > _ROUNDING):
         raise InvalidDocument.at("/parameters", "do not give probabilities")
 
 

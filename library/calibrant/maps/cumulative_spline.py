@@ -98,11 +98,11 @@ class CumulativeSpline:
         return self._evaluate(t, _slope_terms)
 
     def _evaluate(self, t: Floats, terms: _Terms) -> Floats:
-        found, last = np.empty(len(t)), len(self.values) - 1
+        values, last = np.empty(len(t)), len(self.values) - 1
         for j, here in enumerate(_segments(t, last + 1)):
             numbers = np.concatenate([self.values[j : j + 2], self.second[j : j + 2]])
-            found[here] = terms(t[here] * last - j, 1.0 / last) @ numbers
-        return found
+            values[here] = terms(t[here] * last - j, 1.0 / last) @ numbers
+        return values
 
 
 def second_derivatives(knots: int, boundary: Boundary) -> Floats:
@@ -203,14 +203,14 @@ def _slope_rows(path: Path, cells: npt.NDArray[np.int64], knots: int, boundary: 
     """Return the matrix that maps values at the knots to D' in these cells: ``(cells, K)``."""
     ends = np.append(path.first, len(path.t))
     maps = _local_maps(knots, boundary)
-    found = np.empty((len(cells), knots))
+    matrix = np.empty((len(cells), knots))
     for i, c in enumerate(cells):
         t = path.t[ends[c] : ends[c + 1]]
         slopes = np.empty((len(t), knots))
         for j, here in enumerate(_segments(t, knots)):
             slopes[here] = _slope_terms(t[here] * (knots - 1) - j, 1.0 / (knots - 1)) @ maps[j]
-        found[i] = slopes.mean(axis=0)
-    return found
+        matrix[i] = slopes.mean(axis=0)
+    return matrix
 
 
 def _segments(t: Floats, knots: int) -> list[slice]:

@@ -135,20 +135,20 @@ def fast_logistic(f: Floats, out: Floats | None = None) -> Floats:
     The result is written to ``out``, which may be ``f``.
     """
     with np.errstate(over="ignore"):  # overflow gives the correct result 0
-        found = np.negative(f, out=out)
-        np.exp(found, out=found)
-    found += 1.0
-    return np.divide(1.0, found, out=found)
+        logistic = np.negative(f, out=out)
+        np.exp(logistic, out=logistic)
+    logistic += 1.0
+    return np.divide(1.0, logistic, out=logistic)
 
 
 def in_blocks(function: Callable[[Floats], Floats], p: Floats) -> Floats:
     """Apply an elementwise function to ``p (n,)`` in blocks that fit in the processor cache."""
     if len(p) <= _BLOCK:
         return function(p)
-    found = np.empty(len(p))
+    values = np.empty(len(p))
     for start in range(0, len(p), _BLOCK):
-        found[start : start + _BLOCK] = function(p[start : start + _BLOCK])
-    return found
+        values[start : start + _BLOCK] = function(p[start : start + _BLOCK])
+    return values
 
 
 def check_outcomes(cells: Cells) -> float:
@@ -167,8 +167,8 @@ def mean_logit(z: Floats, w: Floats, starts: Any) -> Floats:
     weight = np.log(w)
     above, below = (np.logaddexp.reduceat(weight + log_expit(x), starts) for x in (z, -z))
     with np.errstate(over="ignore"):
-        found: Floats = np.clip(above - below, z[starts], z[np.append(starts[1:], len(z)) - 1])
-    return found
+        means: Floats = np.clip(above - below, z[starts], z[np.append(starts[1:], len(z)) - 1])
+    return means
 
 
 def logit_of_mixture(weights: Floats, logits: Floats) -> Floats:
@@ -190,9 +190,9 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     """
     t = len(knots)
     if len(x) < min(t, _FEW):  # the slopes of all segments would take longer
-        found = np.interp(x, knots, heights)
-        if math.isfinite(sum(found.tolist())):
-            return found
+        interpolated = np.interp(x, knots, heights)
+        if math.isfinite(sum(interpolated.tolist())):
+            return interpolated
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         slope = np.append(np.diff(heights) / np.diff(knots), 0.0)
     if not np.isfinite(slope).all():
@@ -208,15 +208,15 @@ def interpolate(x: Floats, knots: Floats, heights: Floats) -> Floats:
     # The segment that contains a grid interval; intervals with a knot inside need a search.
     segment = np.cumsum(inside) - 1
     segment[inside > 0] = -1
-    found = np.empty(len(x))
+    interpolated = np.empty(len(x))
     for start in range(0, len(x), _BLOCK):
         part = np.minimum(np.maximum(x[start : start + _BLOCK], low), high)
         at = segment.take(((part - low) * per).astype(np.intp), mode="clip")
         values = (part - knots.take(at, mode="wrap")) * slope.take(at, mode="wrap") + heights.take(at, mode="wrap")
         searched = np.flatnonzero(at < 0)
         values[searched] = np.interp(part[searched], knots, heights)
-        found[start : start + _BLOCK] = values
-    return found
+        interpolated[start : start + _BLOCK] = values
+    return interpolated
 
 
 def interpolate_logits(z: Floats, knots: Floats, heights: Floats) -> Floats:
@@ -230,8 +230,8 @@ def interpolate_logits(z: Floats, knots: Floats, heights: Floats) -> Floats:
         with np.errstate(over="ignore"):
             beside = np.exp(np.minimum(x, 0.0) - np.minimum(b, 0.0))
             part = np.expm1(np.minimum(a - x, 0.0)) / np.expm1(a - b)
-            found: Floats = part * beside * (1.0 + np.exp(-np.abs(b))) / (1.0 + np.exp(-np.abs(x)))
-        return found
+            shares: Floats = part * beside * (1.0 + np.exp(-np.abs(b))) / (1.0 + np.exp(-np.abs(x)))
+        return shares
 
     return in_blocks(lambda x: _by_shares(x, knots, heights, share), z)
 
@@ -244,8 +244,10 @@ def _by_shares(x: Floats, knots: Floats, heights: Floats, share: Callable[[Float
     with np.errstate(all="ignore"):  # of points outside, a single knot, or infinite heights
         part = np.clip(share(x, knots[left], knots[right]), 0.0, 1.0)
         between = heights[left] + part * (heights[right] - heights[left])
-    found: Floats = np.where(x >= knots[right], heights[right], np.where(x <= knots[left], heights[left], between))
-    return found
+    interpolated: Floats = np.where(
+        x >= knots[right], heights[right], np.where(x <= knots[left], heights[left], between)
+    )
+    return interpolated
 
 
 @dataclass(frozen=True)

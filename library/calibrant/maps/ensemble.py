@@ -56,13 +56,14 @@ class _Members(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the members."""
-        given, alone = read_array(parameters, name), self.shape == "1"
-        if len(given) > (1 if alone else _MOST):
+        documents, alone = read_array(parameters, name), self.shape == "1"
+        if len(documents) > (1 if alone else _MOST):
             most = "one member" if alone else f"at most {_MOST} members"
             raise InvalidDocument.at(f"/parameters/{name}", f"must contain {most}")
-        sizes[self.shape], families = len(given), SMOOTHED if alone else MEMBERS
+        sizes[self.shape], families = len(documents), SMOOTHED if alone else MEMBERS
         return tuple(
-            _read_member(document, f"/parameters/{name}/{i}", sizes["K"], families) for i, document in enumerate(given)
+            _read_member(document, f"/parameters/{name}/{i}", sizes["K"], families)
+            for i, document in enumerate(documents)
         )
 
     def plain(self, value: Any) -> Any:
@@ -95,11 +96,11 @@ class SmoothedVector(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for probabilities ``(n, K)``. O(n K) and that of the transform."""
-        found, (member,) = np.empty(rows.shape), self.members
+        calibrated, (member,) = np.empty(rows.shape), self.members
         for part in blocks_of_rows(rows):
             q = (1.0 - self.smoothing) * rows[part].astype(np.float64) + self.smoothing / rows.shape[1]
-            found[part] = member(logits_block(q, True) if member.takes == "logits" else q)
-        return found
+            calibrated[part] = member(logits_block(q, True) if member.takes == "logits" else q)
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -138,40 +139,40 @@ class Ensemble(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K) and the cost of the members."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             z = logits_block(rows[part], False)
-            each = self._of_members(z)
-            flat = each.reshape(len(each), -1)
+            of_members = self._of_members(z)
+            flat = of_members.reshape(len(of_members), -1)
             mixed = (self.mixture @ flat).reshape(z.shape)
             if self.pool_share > 0.0:
                 np.log(np.maximum(flat, PROBABILITY_CLIP, out=flat), out=flat)
                 mixed += self.pool_share * softmax_in_place((self.pool @ flat).reshape(z.shape))
-            found[part] = in_order_of(mixed, z) if self.keep_order else mixed
-        return found
+            calibrated[part] = in_order_of(mixed, z) if self.keep_order else mixed
+        return calibrated
 
     def _of_members(self, z: Floats) -> Floats:
         """Return the probabilities of every member ``(M, h, K)`` for logits ``z (h, K)``."""
         h, K = z.shape
-        found = np.empty((len(self.members), h, K))
+        probabilities = np.empty((len(self.members), h, K))
         for first, chosen, weights, intercepts in self._stacks:
             if first.smoothing == 0.0:
                 u = z / first.temperature
             else:
                 u, _ = smoothed_logits(z, first.temperature, first.smoothing, first.prior)
             scores = (u @ weights).reshape(h, len(chosen), K) + intercepts
-            found[chosen] = scores.swapaxes(0, 1)
+            probabilities[chosen] = scores.swapaxes(0, 1)
         if not self._alone:
-            softmax_in_place(found.reshape(-1, K))
-            return found
+            softmax_in_place(probabilities.reshape(-1, K))
+            return probabilities
         if self._stacks:
             stacked = np.concatenate([chosen for _, chosen, _, _ in self._stacks])
-            found[stacked] = softmax_in_place(found[stacked].reshape(-1, K)).reshape(-1, h, K)
+            probabilities[stacked] = softmax_in_place(probabilities[stacked].reshape(-1, K)).reshape(-1, h, K)
         p = softmax_in_place(z.copy())
         for m in self._alone:
             member = self.members[m]
-            found[m] = member(z if member.takes == "logits" else p)
-        return found
+            probabilities[m] = member(z if member.takes == "logits" else p)
+        return probabilities
 
     def check(self) -> None:
         """Raise ``InvalidDocument`` if the weights do not sum to 1."""
@@ -186,12 +187,12 @@ class Ensemble(Parametric):
             if isinstance(member, SoftmaxRegression) and member.linear and len(member.prior) <= _STACKED:
                 key = (member.temperature, member.smoothing, member.prior.tobytes())
                 groups.setdefault(key, []).append(m)
-        found = []
+        stacks = []
         for chosen in groups.values():
             alike: list[Any] = [self.members[m] for m in chosen]
             matrices = [x.weights if x.weights.ndim == 2 else np.diag(x.weights) for x in alike]
-            found.append((alike[0], chosen, np.concatenate(matrices).T, np.stack([x.intercepts for x in alike])))
-        return found
+            stacks.append((alike[0], chosen, np.concatenate(matrices).T, np.stack([x.intercepts for x in alike])))
+        return stacks
 
     @cached_property
     def _alone(self) -> list[int]:

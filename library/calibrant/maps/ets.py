@@ -44,13 +44,13 @@ class EnsembleTemperature(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
-        tempered, given, uniform = (float(w) for w in self.weights)
-        found = Temperature(self.temperature)(rows)
-        found *= tempered
+        tempered, unchanged, uniform = (float(w) for w in self.weights)
+        calibrated = Temperature(self.temperature)(rows)
+        calibrated *= tempered
         for part in blocks_of_rows(rows):
-            found[part] += given * Temperature(1.0)(rows[part])
-        found += uniform / rows.shape[1]
-        return found
+            calibrated[part] += unchanged * Temperature(1.0)(rows[part])
+        calibrated += uniform / rows.shape[1]
+        return calibrated
 
 
 def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, dict[str, float]]:
@@ -63,23 +63,23 @@ def fit_ets(vector: Vector) -> tuple[EnsembleTemperature, dict[str, float]]:
     report(0, 2, "temperature")
     logits = logits_of(vector)
     temperature = optimal_temperature(logits, vector.w).value
-    given, n = (vector.p if vector.logits is None else vector.logits), len(vector)
+    values, n = (vector.p if vector.logits is None else vector.logits), len(vector)
     parts = np.full((n, 3), 1.0 / vector.n_classes)
     report(1, 2, "weights")
-    for rows in blocks_of_rows(given):
+    for rows in blocks_of_rows(values):
         check()
-        z = logits_block(given[rows], vector.logits is None)
+        z = logits_block(values[rows], vector.logits is None)
         own = np.arange(len(z)), vector.labels[rows]
         parts[rows, 0] = Temperature(temperature)(z)[own]
         parts[rows, 1] = Temperature(1.0)(z)[own]
     weights = np.ones(n) if vector.w is None else vector.w
-    found = mixture_weights(parts, weights / weights.sum())
+    mixture = mixture_weights(parts, weights / weights.sum())
     counted = weights > 0.0
     parts, share = parts[counted], weights[counted] / weights.sum()
-    mixed = parts @ found
+    mixed = parts @ mixture
     gradient = float((share @ (parts / mixed[:, None] - 1.0)).max())
     optimum = {"log_loss": -float(share @ np.log(mixed)), "gradient": max(gradient, 0.0)}
-    return EnsembleTemperature(temperature, found), optimum
+    return EnsembleTemperature(temperature, mixture), optimum
 
 
 def mixture_weights(parts: Floats, w: Floats) -> Floats:
@@ -118,10 +118,10 @@ def _without_idle(parts: Floats, w: Floats, weights: Floats, gains: Floats) -> F
     used = gains > -_IDLE
     if used.all():
         return weights
-    found = np.zeros(len(weights))
-    found[used] = mixture_weights(parts[:, used], w)
-    again = w @ (parts / (parts @ found)[:, None] - 1.0)
-    return found if again.max() <= _KKT else weights
+    optimum = np.zeros(len(weights))
+    optimum[used] = mixture_weights(parts[:, used], w)
+    again = w @ (parts / (parts @ optimum)[:, None] - 1.0)
+    return optimum if again.max() <= _KKT else weights
 
 
 def _step_on_simplex(weights: Floats, gains: Floats, hessian: Floats) -> Floats:

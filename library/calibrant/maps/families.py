@@ -96,11 +96,11 @@ def curves_document(curves: Sequence[Curve]) -> list[dict[str, Any]]:
 
 def read_curves(parameters: Mapping[str, Any], fewest: int, most: int) -> tuple[Curve, ...]:
     """Read and check the ``curves`` of a document, from ``fewest`` to ``most``."""
-    given = read_array(parameters, "curves")
-    if not fewest <= len(given) <= most:
+    documents = read_array(parameters, "curves")
+    if not fewest <= len(documents) <= most:
         wanted = f"{most}" if fewest == most else f"from {fewest} to {most}"
         raise InvalidDocument.at("/parameters/curves", f"must contain {wanted} curves")
-    return tuple(_read_curve(document, f"/parameters/curves/{i}") for i, document in enumerate(given))
+    return tuple(_read_curve(document, f"/parameters/curves/{i}") for i, document in enumerate(documents))
 
 
 def _read_curve(document: Any, where: str) -> Curve:

@@ -52,8 +52,8 @@ def fit_isotonic(cells: Cells) -> Isotonic:
     # Only the first and last prediction of a block affect the map.
     heights = np.clip(fitted.x, 0.0, 1.0)
     differs = heights[1:] != heights[:-1]
-    kept = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
-    return Isotonic(cells.p[kept], heights[kept], take(cells.logit, kept))
+    corners = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
+    return Isotonic(cells.p[corners], heights[corners], take(cells.logit, corners))
 
 
 def fit_centred_isotonic(cells: Cells) -> Isotonic:
@@ -68,8 +68,8 @@ def fit_centred_isotonic(cells: Cells) -> Isotonic:
     centres = np.maximum.accumulate(np.clip(np.add.reduceat(cells.w * cells.p, ends) / mass, 0.0, 1.0))
     at_logits = None if cells.logit is None else mean_logit(cells.logit, cells.w, ends)
     heights = np.maximum.accumulate(np.clip(np.add.reduceat(cells.wy, ends) / mass, 0.0, 1.0))
-    kept = np.append(True, np.diff(centres if at_logits is None else at_logits) > 0.0)
-    return Isotonic(centres[kept], heights[kept], take(at_logits, kept))
+    distinct = np.append(True, np.diff(centres if at_logits is None else at_logits) > 0.0)
+    return Isotonic(centres[distinct], heights[distinct], take(at_logits, distinct))
 
 
 # --- Inductive Venn-Abers predictors: isotonic regressions with the score itself added under label 0 and under 1
@@ -132,8 +132,8 @@ class VennAbers(Parametric):
     def _merged(self, steps: Any) -> Floats:
         p0, p1 = self.p0, self.p1
         merged = p1 / (1.0 - p0 + p1) if self.merge == "log-loss" else p1 + (p0 * p0 - p1 * p1) / 2
-        found: Floats = merged[steps]
-        return found
+        of_steps: Floats = merged[steps]
+        return of_steps
 
     def _steps_at(self, p: Floats) -> Any:
         return _step_of(self.scores, p, _SAME_SHARE * p)
@@ -175,10 +175,10 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     p0, p1 = (np.maximum.accumulate(steps) for steps in pair)
     p0 = np.minimum(p0, p1)
     same = (p0[:-1] == p0[1:]) & (p1[:-1] == p1[1:])
-    kept = ~(same[0::2] & same[1::2])
-    kept[0] |= not kept.any()
-    steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
-    return VennAbers(cells.p[kept], p0[steps], p1[steps], merge, take(cells.logit, kept))
+    changes = ~(same[0::2] & same[1::2])
+    changes[0] |= not changes.any()
+    steps = np.append(0, np.flatnonzero(np.repeat(changes, 2)) + 1)
+    return VennAbers(cells.p[changes], p0[steps], p1[steps], merge, take(cells.logit, changes))
 
 
 def _following(w: list[float], s: list[float]) -> list[int]:
@@ -207,7 +207,7 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Fl
     the left along ``corners``, the corners of the points so far, and on the right along ``following``.
     """
     count = len(w) - 1
-    found = np.empty(2 * count + 1)
+    heights = np.empty(2 * count + 1)
     corners, head, right = [0], 0, 0
     for place in range(2 * count + 1):
         if not place & _BETWEEN:
@@ -237,5 +237,5 @@ def _steps(w: list[float], s: list[float], following: list[int], y: float) -> Fl
             if (s[after] - s[left]) * along >= down * (w[after] - w[left]):
                 break
             head += 1
-        found[place] = down / along
-    return found
+        heights[place] = down / along
+    return heights

@@ -44,9 +44,11 @@ def fit_kde(cells: Cells) -> tuple[Kde, float]:
     ``OneClass`` if all labels are equal, and ``OnePrediction`` if all positives have the same prediction.
     """
     check_outcomes(cells)
-    found = densities_of_cells(cells)
-    kept = _bends(found.share, _NEAR)
-    return Kde(found.x[kept].round(_KNOT_DECIMALS), found.share[kept].round(_SHARE_DECIMALS)), found.bandwidth
+    densities = densities_of_cells(cells)
+    bends = _bends(densities.share, _NEAR)
+    return Kde(
+        densities.x[bends].round(_KNOT_DECIMALS), densities.share[bends].round(_SHARE_DECIMALS)
+    ), densities.bandwidth
 
 
 def _bends(f: Floats, near: float) -> npt.NDArray[np.int64]:
@@ -55,9 +57,9 @@ def _bends(f: Floats, near: float) -> npt.NDArray[np.int64]:
     From each point, the next is the last one that a line reaches within the tolerance of all points between.
     """
     values, last = f.tolist(), len(f) - 1
-    kept = [0]
-    while kept[-1] < last:
-        start = kept[-1]
+    points = [0]
+    while points[-1] < last:
+        start = points[-1]
         at, low, high, reached = start + 1, -np.inf, np.inf, start + 1
         while at <= last and low <= high:
             steps, rise = at - start, values[at] - values[start]
@@ -65,5 +67,5 @@ def _bends(f: Floats, near: float) -> npt.NDArray[np.int64]:
                 reached = at
             low, high = max(low, (rise - near) / steps), min(high, (rise + near) / steps)
             at += 1
-        kept.append(reached)
-    return np.array(kept)
+        points.append(reached)
+    return np.array(points)

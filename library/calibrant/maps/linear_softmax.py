@@ -50,12 +50,12 @@ class VectorScaling(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
-            np.multiply(rows[part], self.weights, out=found[part])
-            found[part] += self.intercepts
-            softmax_in_place(found[part])
-        return found
+            np.multiply(rows[part], self.weights, out=calibrated[part])
+            calibrated[part] += self.intercepts
+            softmax_in_place(calibrated[part])
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -153,22 +153,22 @@ def fit_regularised(
     below the ``bound``.
     """
     logarithms = vector.logits is None
-    given = vector.p if vector.logits is None else vector.logits
+    values = vector.p if vector.logits is None else vector.logits
     if probabilities and not logarithms:
-        given = log_softmax(given.astype(np.float64), axis=1)
+        values = log_softmax(values.astype(np.float64), axis=1)
     if len(vector) < folds:
         raise TooFewRows.at("/predictions", f"have {n_rows(len(vector))}, but {folds} folds need at least {folds}")
     order = vector.order()
     if vector.w is not None:
         order = order[vector.w[order] > 0.0]
         if len(order) < folds:
-            found = f"have {n_rows(len(order))} with weight"
-            raise TooFewRows.at("/predictions", f"{found}, but {folds} folds need at least {folds}")
+            has_rows = f"have {n_rows(len(order))} with weight"
+            raise TooFewRows.at("/predictions", f"{has_rows}, but {folds} folds need at least {folds}")
     w = None if vector.w is None else vector.w[order]
     twice = off_diagonal and strength is None and intercept_strength is None
     parts = (strength is None) + twice + 1
     report(0, parts, "rows")
-    x = SoftmaxFeatures.of(given[order], vector.labels[order], w, full=True, probabilities=logarithms)
+    x = SoftmaxFeatures.of(values[order], vector.labels[order], w, full=True, probabilities=logarithms)
     if off_diagonal and x.constant:
         raise OnePrediction.at("/predictions", "are all equal, so that the diagonal is not determined")
     fold = fold_of_rows(len(order), folds, seed, take(vector.clusters, order))
@@ -210,10 +210,10 @@ class _ScaleSearch:
         K, d = self.features.shape
         if not self.off_diagonal:
             return np.full((K, d), strength / (K * d))
-        found = np.full((K, d), strength / (K * (K - 1)))
-        found[np.arange(K), np.arange(K)] = _DIAGONAL / K
-        found[:, -1] = intercept_strength / K
-        return found
+        factors = np.full((K, d), strength / (K * (K - 1)))
+        factors[np.arange(K), np.arange(K)] = _DIAGONAL / K
+        factors[:, -1] = intercept_strength / K
+        return factors
 
     def best(self, pairs: list[tuple[float, float]]) -> tuple[tuple[float, float], float]:
         """Return the pair of strengths, in descending order, with the smallest held-out log loss, and that loss.
@@ -264,8 +264,8 @@ class _ScaleSearch:
             return _optimum(Regression(x, x.w, penalty))
         start = np.zeros((1, *x.shape))
         start[0, np.arange(x.n_classes), np.arange(x.n_classes)] = 1.0
-        found = minimise(self._design, x.w[None], Penalty(penalty, np.zeros(())), start, tolerance=1e-13)
-        return found.theta[0], {"objective": float(found.objective[0]), "gradient": float(found.gradient[0])}
+        solution = minimise(self._design, x.w[None], Penalty(penalty, np.zeros(())), start, tolerance=1e-13)
+        return solution.theta[0], {"objective": float(solution.objective[0]), "gradient": float(solution.gradient[0])}
 
     @cached_property
     def _design(self) -> Design:
@@ -274,15 +274,15 @@ class _ScaleSearch:
 
     @cached_property
     def _fold_weights(self) -> Floats:
-        kept = np.where(self.fold == np.arange(self.folds)[:, None], 0.0, self.features.w)
-        found: Floats = kept / kept.sum(axis=1, keepdims=True)
-        return found
+        outside = np.where(self.fold == np.arange(self.folds)[:, None], 0.0, self.features.w)
+        shares: Floats = outside / outside.sum(axis=1, keepdims=True)
+        return shares
 
 
 def _unregularised(vector: Vector, *, full: bool) -> tuple[Floats, dict[str, float]]:
-    given = vector.p if vector.logits is None else vector.logits
+    values = vector.p if vector.logits is None else vector.logits
     report(0, 1, "Newton steps")
-    x = SoftmaxFeatures.of(given, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
+    x = SoftmaxFeatures.of(values, vector.labels, vector.w, full=full, probabilities=vector.logits is None)
     return _optimum(Regression(x, x.w))
 
 
@@ -293,9 +293,9 @@ def _optimum(regression: Regression) -> tuple[Floats, dict[str, float]]:
 
 
 def _linear(rows: Floats, weights: Floats, intercepts: Floats, *, probabilities: bool) -> Floats:
-    found = np.empty(rows.shape)
+    calibrated = np.empty(rows.shape)
     for part in blocks_of_rows(rows):
-        np.matmul(logits_block(rows[part], probabilities), weights.T, out=found[part])
-        found[part] += intercepts
-        softmax_in_place(found[part])
-    return found
+        np.matmul(logits_block(rows[part], probabilities), weights.T, out=calibrated[part])
+        calibrated[part] += intercepts
+        softmax_in_place(calibrated[part])
+    return calibrated

@@ -30,8 +30,8 @@ def _basis(z: Floats, knots: Floats) -> Floats:
     last = knots[-1]
 
     def cubed(k: int) -> Floats:
-        found: Floats = (np.maximum(z - knots[k], 0.0) ** 3 - np.maximum(z - last, 0.0) ** 3) / (last - knots[k])
-        return found
+        column: Floats = (np.maximum(z - knots[k], 0.0) ** 3 - np.maximum(z - last, 0.0) ** 3) / (last - knots[k])
+        return column
 
     tail = cubed(len(knots) - 2)
     return np.column_stack([z, *(cubed(k) - tail for k in range(len(knots) - 2))])
@@ -57,10 +57,10 @@ class _Cubics:
 
     def values(self, theta: Floats) -> Floats:
         of = np.tensordot(self._coefficients, theta, axes=(2, 1)).transpose(1, 0, 2)
-        found = np.repeat(of[3], self._counts, axis=0).T
+        values = np.repeat(of[3], self._counts, axis=0).T
         for coefficient in of[2::-1]:
-            found = found * self._u + np.repeat(coefficient, self._counts, axis=0).T
-        return found
+            values = values * self._u + np.repeat(coefficient, self._counts, axis=0).T
+        return values
 
     def sums(self, weights: Floats) -> Floats:
         return np.tensordot(self._moments(weights, 4), self._coefficients, axes=((2, 0), (0, 1)))
@@ -73,11 +73,11 @@ class _Cubics:
 
     def _moments(self, weights: Floats, count: int) -> Floats:
         """Return the sums ``(count, S, intervals)`` of the weights times powers of the places."""
-        found = []
+        sums = []
         for _ in range(count):
-            found.append(np.add.reduceat(weights, self._starts, axis=1))
+            sums.append(np.add.reduceat(weights, self._starts, axis=1))
             weights = weights * self._u
-        return np.array(found)
+        return np.array(sums)
 
 
 def fit_mli_spline(
@@ -96,8 +96,8 @@ def fit_mli_spline(
     unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(logit_of(rows)).max()) / _REACH, 1.0)))
 
     def scores(of: Predicted) -> Floats:
-        found: Floats = np.clip(logit_of(of), -_REACH, _REACH) if of.logit is None else of.logit / unit
-        return found
+        computed: Floats = np.clip(logit_of(of), -_REACH, _REACH) if of.logit is None else of.logit / unit
+        return computed
 
     z = scores(rows)
     w = np.ones(n) if rows.w is None else rows.w
@@ -108,8 +108,8 @@ def fit_mli_spline(
         return logits[:, None] if len(knots) < 3 else _basis(logits, knots)
 
     def root_mean_square(of: Callable[[Floats], Floats]) -> Floats:
-        found: Floats = np.sqrt(np.diagonal(_Cubics(z, knots, of).gram(w[None])[0]) / total)
-        return found
+        computed: Floats = np.sqrt(np.diagonal(_Cubics(z, knots, of).gram(w[None])[0]) / total)
+        return computed
 
     centre = _Cubics(z, knots, features).sums(w[None])[0] / total
     spread = root_mean_square(lambda logits: features(logits) - centre)
@@ -119,20 +119,20 @@ def fit_mli_spline(
         return np.column_stack([(features(logits) - centre) / spread, np.ones(len(logits))])
 
     def variance(strength: float, fits: int) -> Floats:
-        found = np.full((fits, len(centre) + 1), 0.5 / strength)
-        found[:, -1] = 1e6
-        return found
+        computed = np.full((fits, len(centre) + 1), 0.5 / strength)
+        computed[:, -1] = 1e6
+        return computed
 
     number = min(n, cells)
     starts = np.arange(number) * n // number
     own = np.where(fold_of_rows(n, folds, seed, rows.clusters) == np.arange(folds)[:, None], w, 0.0)
     mass, hits = (np.add.reduceat(part, starts, axis=1) for part in (own, own * rows.y))
-    kept, kept_y = (np.maximum(part.sum(axis=0) - part, 0.0) for part in (mass, hits))
+    outside, kept_y = (np.maximum(part.sum(axis=0) - part, 0.0) for part in (mass, hits))
     x = _Cubics(np.add.reduceat(w * z, starts) / mass.sum(axis=0), knots, scaled)
     start, losses = None, []
     for i, strength in enumerate(reversed(STRENGTHS)):
         report(i, len(STRENGTHS) + 1, "strengths outside folds")
-        start = fit_logistic(x, np.zeros(number), kept, kept_y, variance(strength, folds), start=start).theta
+        start = fit_logistic(x, np.zeros(number), outside, kept_y, variance(strength, folds), start=start).theta
         f = x.values(start)
         losses.append(float((mass * np.logaddexp(0.0, f) - hits * f).sum()) / total)
     best = tuple(reversed(STRENGTHS))[int(np.argmin(losses))]

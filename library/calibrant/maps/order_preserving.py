@@ -64,12 +64,12 @@ class OrderPreservingDiagonal(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K J)."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             z = rows[part].astype(np.float64)
-            found[part] = -stretched(z.max(axis=1, keepdims=True) - z, self.knots, self.slopes)
-            softmax_in_place(found[part])
-        return found
+            calibrated[part] = -stretched(z.max(axis=1, keepdims=True) - z, self.knots, self.slopes)
+            softmax_in_place(calibrated[part])
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,18 @@ class OrderPreserving(_ByRank):
 
 def stretched(distances: Floats, knots: Floats, slopes: Floats) -> Floats:
     """Return g(d) for non-negative distances, with broadcast ``slopes (..., J)``."""
-    found = np.zeros(distances.shape)
+    total = np.zeros(distances.shape)
     for j in range(len(knots) + 1):
-        found += slopes[..., j] * ramp(distances, knots, j)
-    return found
+        total += slopes[..., j] * ramp(distances, knots, j)
+    return total
 
 
 def ramp(distances: Floats, knots: Floats, piece: int) -> Floats:
     """Return the part of each distance on this piece, between the previous knot and its own."""
     low = knots[piece - 1] if piece else 0.0
     high = knots[piece] if piece < len(knots) else np.inf
-    found: Floats = np.clip(distances, low, high) - low
-    return found
+    part: Floats = np.clip(distances, low, high) - low
+    return part
 
 
 def ranked(z: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -138,12 +138,12 @@ def groups_of_ranks(n_classes: int, groups: int) -> npt.NDArray[np.int64]:
 
 
 def _cumulated(rows: Floats, knots: Floats, rank_slopes: Floats, class_slopes: Floats | None) -> Floats:
-    found = np.empty(rows.shape)
+    calibrated = np.empty(rows.shape)
     of_gaps = rank_slopes[groups_of_ranks(rows.shape[1], len(rank_slopes))]
     for part in blocks_of_rows(rows):
         order, gaps = ranked(rows[part].astype(np.float64))
         slopes = of_gaps if class_slopes is None else of_gaps + class_slopes[order[:, :-1]]
         scores = np.zeros(order.shape)
         np.cumsum(stretched(gaps, knots, slopes), axis=1, out=scores[:, 1:])
-        np.put_along_axis(found[part], order, softmax_in_place(np.negative(scores, out=scores)), axis=1)
-    return found
+        np.put_along_axis(calibrated[part], order, softmax_in_place(np.negative(scores, out=scores)), axis=1)
+    return calibrated

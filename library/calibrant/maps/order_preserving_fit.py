@@ -105,39 +105,39 @@ class _Rows:
         """Return the scores ``(h, K)``, by class or by rank, with maximum 0."""
         slopes = x.reshape(-1, self.pieces)
         if self.kind == "diagonal":
-            found: Floats = -(ramps @ slopes[0])
-            return found
+            scores: Floats = -(ramps @ slopes[0])
+            return scores
         moved = np.einsum("hij,ij->hi", ramps, slopes[self.group])
         if self.kind == "op":
             moved += np.einsum("hij,hij->hi", ramps, slopes[self.groups :][self.classes[rows]])
-        found = np.zeros((len(moved), self.n_classes))
-        np.cumsum(moved, axis=1, out=found[:, 1:])
-        return np.negative(found, out=found)
+        scores = np.zeros((len(moved), self.n_classes))
+        np.cumsum(moved, axis=1, out=scores[:, 1:])
+        return np.negative(scores, out=scores)
 
     def adjoint(self, rows: slice, ramps: Floats, residual: Floats) -> Floats:
         """Return the gradient in the slopes for the gradient ``residual (h, K)`` in the scores."""
         if self.kind != "diagonal":  # a gap shifts all classes after it
             residual = residual[:, ::-1].cumsum(axis=1)[:, -2::-1]
-        found = np.zeros((self.target.size // self.pieces, self.pieces))
-        np.subtract.at(found, self.group, np.einsum("hi,hij->ij", residual, ramps))
+        gradient = np.zeros((self.target.size // self.pieces, self.pieces))
+        np.subtract.at(gradient, self.group, np.einsum("hi,hij->ij", residual, ramps))
         if self.kind == "op":
             flat, pushed = self.classes[rows].ravel(), residual[:, :, None] * ramps
             for j in range(self.pieces):
-                found[self.groups :, j] -= np.bincount(flat, pushed[:, :, j].ravel(), self.n_classes)
-        return found.ravel()
+                gradient[self.groups :, j] -= np.bincount(flat, pushed[:, :, j].ravel(), self.n_classes)
+        return gradient.ravel()
 
     def features(self, ramps: Floats, classes: npt.NDArray[np.int64]) -> Floats:
         """Return the negated derivatives of the scores in the slopes: ``(h, K, P)``."""
         if self.kind == "diagonal":
             return ramps
         h, width, J = ramps.shape
-        found = np.zeros((h, width + 1, self.target.size // J, J))
+        derivatives = np.zeros((h, width + 1, self.target.size // J, J))
         for i in range(width):
-            found[:, i + 1, self.group[i]] = ramps[:, i]
+            derivatives[:, i + 1, self.group[i]] = ramps[:, i]
             if self.kind == "op":
-                found[np.arange(h), i + 1, self.groups + classes[:, i]] = ramps[:, i]
-            found[:, i + 1] += found[:, i]
-        return found.reshape(h, width + 1, -1)
+                derivatives[np.arange(h), i + 1, self.groups + classes[:, i]] = ramps[:, i]
+            derivatives[:, i + 1] += derivatives[:, i]
+        return derivatives.reshape(h, width + 1, -1)
 
 
 # --- The fit: a convex problem in slopes with lower bounds
@@ -189,12 +189,12 @@ class _Problem:
 
     def losses(self, x: Floats) -> Floats:
         """Return the log loss of each row."""
-        found = np.empty(len(self.w))
+        losses = np.empty(len(self.w))
         for rows, ramps in self.rows.blocks():
             scores = self.rows.scores(rows, ramps, x)
             own = scores[np.arange(len(scores)), self.rows.own[rows]]
-            found[rows] = np.log(np.exp(scores, out=scores).sum(axis=1)) - own
-        return found
+            losses[rows] = np.log(np.exp(scores, out=scores).sum(axis=1)) - own
+        return losses
 
     def loss(self, x: Floats) -> float:
         """Return the objective."""
@@ -202,18 +202,18 @@ class _Problem:
 
     def gradient(self, x: Floats) -> Floats:
         """Return the gradient of the objective."""
-        found = 2.0 * self.strength / len(x) * (x - self.rows.target)
+        gradient = 2.0 * self.strength / len(x) * (x - self.rows.target)
         for rows, ramps in self.rows.blocks():
             p = _softmax(self.rows.scores(rows, ramps, x))
             p[np.arange(len(p)), self.rows.own[rows]] -= 1.0
             p *= self.w[rows, None]
-            found += self.rows.adjoint(rows, ramps, p)
-        return found
+            gradient += self.rows.adjoint(rows, ramps, p)
+        return gradient
 
     def hessian(self, x: Floats) -> Floats:
         """Return the Hessian of the objective. O(n K P^2)."""
         size = len(x)
-        found = np.eye(size) * (2.0 * self.strength / size)
+        hessian = np.eye(size) * (2.0 * self.strength / size)
         for rows, ramps in self.rows.blocks():
             root = _softmax(self.rows.scores(rows, ramps, x))
             np.sqrt(root, out=root)
@@ -226,9 +226,9 @@ class _Problem:
                 mass = np.sqrt((root[part] ** 2).sum(axis=1))
                 mean = np.einsum("hi,hip->hp", root[part] / np.where(mass > 0.0, mass, 1.0)[:, None], features)
                 flat = features.reshape(-1, size)
-                found += flat.T @ flat
-                found -= mean.T @ mean
-        return found
+                hessian += flat.T @ flat
+                hessian -= mean.T @ mean
+        return hessian
 
     def minimise(self, x: Floats) -> Floats:
         """Minimise from ``x`` with lower bounds by projected Newton steps (Bertsekas 1982), or by L-BFGS-B.
@@ -271,10 +271,10 @@ class _Problem:
         fitted = scipy.optimize.minimize(
             self.loss, x, jac=self.gradient, method="L-BFGS-B", bounds=bounds, options=options
         )
-        found: Floats = np.maximum(fitted.x, least)
-        if _projected(found - least, self.gradient(found)) > _ROUGH or self.loss(found) > before + _ROUNDING:
+        slopes: Floats = np.maximum(fitted.x, least)
+        if _projected(slopes - least, self.gradient(slopes)) > _ROUGH or self.loss(slopes) > before + _ROUNDING:
             raise NotConverged("the slopes did not converge; try a larger strength or fewer knots")
-        return found
+        return slopes
 
 
 def fit_order_preserving(
@@ -323,15 +323,15 @@ def _problem(vector: Vector, kind: Kind, n_knots: int, temperature: float) -> _P
     """Return the problem with rows in canonical order, without rows of weight 0."""
     order = _order(vector)
     w = np.ones(len(order)) if vector.w is None else vector.w[order]
-    given = vector.p if vector.logits is None else vector.logits
+    values = vector.p if vector.logits is None else vector.logits
     n, K = len(order), vector.n_classes
     labels, own = vector.labels[order], vector.labels[order].copy()
     distances = np.empty((n, K if kind == "diagonal" else K - 1))
     classes = np.empty((n, K - 1 if kind == "op" else 0), dtype=np.int64)
     shown = np.empty((n, min(K - 1, RANKS)))
-    for rows in blocks_of_rows(given[:n]):
+    for rows in blocks_of_rows(values[:n]):
         check()
-        z = logits_block(given[order[rows]], vector.logits is None) / temperature
+        z = logits_block(values[order[rows]], vector.logits is None) / temperature
         ranking, gaps = ranked(z)
         if kind == "diagonal":
             distances[rows] = z.max(axis=1, keepdims=True) - z
@@ -365,11 +365,11 @@ def _chosen(problem: _Problem, folds: int, seed: int, clusters: Integers | None)
     fold = fold_of_rows(n, folds, seed, clusters)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):
-        kept = np.where(fold == k, 0.0, problem.w)
+        outside = np.where(fold == k, 0.0, problem.w)
         x = problem.rows.target
         for i, strength in enumerate(STRENGTHS):
             report(k * len(STRENGTHS) + i, folds * len(STRENGTHS), "strengths outside folds")
-            x = replace(problem, w=kept / kept.sum(), strength=strength).minimise(x)
+            x = replace(problem, w=outside / outside.sum(), strength=strength).minimise(x)
             scores[i] += float(problem.w[fold == k] @ problem.losses(x)[fold == k])
     best = int(scores.argmin())
     return STRENGTHS[best], float(scores[best])

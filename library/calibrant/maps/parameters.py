@@ -42,15 +42,15 @@ class Parameter:
         """Read and check the value from a document; ``sizes`` are those that the letters of shapes stand for."""
         if not self.shape:
             return read_number(parameters, name, low=self.low, high=self.high)
-        given = read_array(parameters, name)
-        wide = isinstance(given[0], list)
+        listed = read_array(parameters, name)
+        wide = isinstance(listed[0], list)
         shapes = self.shape.split(", or ")
         *height, width = shapes[-1 if wide else 0].split(" rows of ")
         if height:
-            columns = _size(width, sizes, len(given[0]) if wide else 1)
-            values = read_matrix(parameters, name, (_size(height[0], sizes, len(given)), columns), self.low, self.high)
+            columns = _size(width, sizes, len(listed[0]) if wide else 1)
+            values = read_matrix(parameters, name, (_size(height[0], sizes, len(listed)), columns), self.low, self.high)
         else:
-            length, increasing = _size(width, sizes, len(given)), self.order == "increasing"
+            length, increasing = _size(width, sizes, len(listed)), self.order == "increasing"
             values = read_array(
                 parameters, name, numeric=True, low=self.low, high=self.high, increasing=increasing, length=length
             )

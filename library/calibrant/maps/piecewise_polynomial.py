@@ -42,10 +42,10 @@ class PiecewisePolynomial(Parametric, OfProbability):
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]. O(n log s)."""
         segment = np.searchsorted(self.breaks[1:-1], p)
         u = p - self.breaks[segment]
-        found = np.zeros(len(p))
+        values = np.zeros(len(p))
         for column in self.coefficients.T[::-1]:
-            found = found * u + column[segment]
-        return found
+            values = values * u + column[segment]
+        return values
 
 
 def fit_pl_de(
@@ -103,16 +103,16 @@ def _cross_validated(
     check_fold_count(n, folds)
     fold, losses = fold_of_rows(n, folds, seed, rows.clusters), np.zeros(len(candidates))
     weights = np.ones(n) if rows.w is None else rows.w
-    kept = [cells_of(rows.rows(fold != k), kind) for k in range(folds)]
+    outside = [cells_of(rows.rows(fold != k), kind) for k in range(folds)]
     w, wy = np.zeros((folds + 1, len(cells))), np.zeros((folds + 1, len(cells)))
-    for subset, part in enumerate([*kept, cells]):
+    for subset, part in enumerate([*outside, cells]):
         at = np.searchsorted(cells.p, part.p)
         w[subset, at], wy[subset, at] = part.w, part.wy
     subsets, ends, curves = Subsets(cells.p, w, wy, degree), (cells.p[0], cells.p[-1]), []
     for i, segments in enumerate(candidates):
         report(i, len(candidates), "candidates")
         breaks = find_breaks(subsets, segments, seed)
-        for k, part in enumerate(kept):
+        for k, part in enumerate(outside):
             held = fold == k
             off = _through(part, breaks[k], ends, degree)(rows.p[held]) - rows.y[held]
             losses[i] += weights[held] @ off**2
@@ -132,8 +132,8 @@ def _through(cells: Cells, inner: Floats, ends: tuple[float, float], degree: Deg
     design[rows, segment], design[rows, segment + 1] = 1.0 - u, u
     if degree == 2:
         design[rows, len(breaks) + segment] = u * (1.0 - u)
-    found = np.linalg.lstsq(design * root[:, None], cells.wy / cells.w * root, rcond=None)[0]
-    heights = found[: len(breaks)]
-    bumps = found[len(breaks) :] if degree == 2 else np.zeros(len(widths))
+    solution = np.linalg.lstsq(design * root[:, None], cells.wy / cells.w * root, rcond=None)[0]
+    heights = solution[: len(breaks)]
+    bumps = solution[len(breaks) :] if degree == 2 else np.zeros(len(widths))
     columns = [heights[:-1], (np.diff(heights) + bumps) / widths, -bumps / widths**2]
     return PiecewisePolynomial(breaks, np.column_stack(columns[: degree + 1]))

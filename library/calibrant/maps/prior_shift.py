@@ -173,7 +173,7 @@ def shift_prior(
     options = PriorShift(**tuples)
     if options.new_rate is not None and options.rate is None:
         raise InvalidOption.at("/rate", "is needed with new_rate: the base rate where the model was trained")
-    given, _ = prediction_array(predictions)
-    n_classes = given.shape[1] if given.ndim == 2 else None
+    array, _ = prediction_array(predictions)
+    n_classes = array.shape[1] if array.ndim == 2 else None
     reduction = "binary" if n_classes is None else "canonical"
     return CalibrationMap("prior-shift", options.fitted(n_classes), reduction, scale, n_classes).apply(predictions)

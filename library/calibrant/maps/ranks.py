@@ -53,15 +53,15 @@ class Ranks(Parametric):
     def _placed(self, values: list[Floats], p: Floats, order: Integers, rows: Floats) -> Floats:
         """Return the rows from the values of the curves; classes of ``p (n, K)`` and ``rows`` are ranked by order."""
         ranked = np.take_along_axis(p, order, axis=1)
-        found = np.clip(np.column_stack(values), 0.0, 1.0)
+        placed = np.clip(np.column_stack(values), 0.0, 1.0)
         if self.within:
-            found = np.diff(np.maximum.accumulate(found, axis=1), axis=1, prepend=0.0)
+            placed = np.diff(np.maximum.accumulate(placed, axis=1), axis=1, prepend=0.0)
         behind = ranked[:, len(values) :]
         if behind.shape[1]:
-            left = np.maximum(1.0 - found.sum(axis=1, keepdims=True), 0.0)
-            found = np.hstack([found, left * normalised(behind)])
+            left = np.maximum(1.0 - placed.sum(axis=1, keepdims=True), 0.0)
+            placed = np.hstack([placed, left * normalised(behind)])
         calibrated = np.empty_like(p)
-        np.put_along_axis(calibrated, order, normalised(found), axis=1)
+        np.put_along_axis(calibrated, order, normalised(placed), axis=1)
         return in_order_of(calibrated, rows) if self.keep_order else calibrated
 
 
@@ -93,7 +93,7 @@ class OneVsRest(Parametric):
         return self._together([curve.of_logits(odds[:, k]) for k, curve in enumerate(self.curves)], rows)
 
     def _together(self, values: list[Floats], rows: Floats) -> Floats:
-        found = np.clip(np.column_stack(values), 0.0, 1.0)
+        together = np.clip(np.column_stack(values), 0.0, 1.0)
         if self.keep_order:
-            found = in_order_of(found, rows)
-        return normalised(found) if self.renormalise else found
+            together = in_order_of(together, rows)
+        return normalised(together) if self.renormalise else together

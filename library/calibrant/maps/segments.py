@@ -176,11 +176,11 @@ class _FeatureList(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the features; raises ``InvalidDocument``."""
-        given = parameters.get(name)
+        documents = parameters.get(name)
         where = f"/parameters/{name}"
-        if not isinstance(given, list) or not 0 < len(given) <= MAX_FEATURES:
+        if not isinstance(documents, list) or not 0 < len(documents) <= MAX_FEATURES:
             raise InvalidDocument.at(where, f"must contain from 1 to {MAX_FEATURES} features")
-        features = tuple(_read_feature(document, f"{where}/{i}") for i, document in enumerate(given))
+        features = tuple(_read_feature(document, f"{where}/{i}") for i, document in enumerate(documents))
         if len({feature.name for feature in features}) < len(features):
             raise InvalidDocument.at(where, "must have different names")
         return features
@@ -241,10 +241,10 @@ class _TermList(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the terms; ``Segments.check`` compares them with the features."""
-        given, where = parameters.get(name), f"/parameters/{name}"
-        if not isinstance(given, list) or not len(given) <= MOST_TERMS:
+        documents, where = parameters.get(name), f"/parameters/{name}"
+        if not isinstance(documents, list) or not len(documents) <= MOST_TERMS:
             raise InvalidDocument.at(where, f"must be an array of at most {MOST_TERMS} terms")
-        return tuple(_read_term(document, f"{where}/{i}") for i, document in enumerate(given))
+        return tuple(_read_term(document, f"{where}/{i}") for i, document in enumerate(documents))
 
     def plain(self, value: Any) -> Any:
         """Return the terms as plain JSON."""

@@ -56,38 +56,38 @@ class Design:
         fits, K, _ = theta.shape
         theta = theta.astype(x.dtype)
         if self.diagonal:
-            found = theta[:, :, :1] * x
+            scores = theta[:, :, :1] * x
         else:
-            found = (theta[:, :, :-1].reshape(fits * K, -1) @ x).reshape(fits, K, -1)
-        found += theta[:, :, -1:]
-        return found
+            scores = (theta[:, :, :-1].reshape(fits * K, -1) @ x).reshape(fits, K, -1)
+        scores += theta[:, :, -1:]
+        return scores
 
     def exponentials(self, x: Floats, labels: Integers, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return exp(scores) ``(S, K, h)`` with the largest one 1, their sums, and the scores of labels, ``(S, h)``."""
-        found = self.scores(x, theta)
-        found -= found.max(axis=1, keepdims=True)
-        own = found[:, labels, np.arange(len(labels))]
-        np.exp(found, out=found)
-        return found, found.sum(axis=1), own
+        exponentials = self.scores(x, theta)
+        exponentials -= exponentials.max(axis=1, keepdims=True)
+        own = exponentials[:, labels, np.arange(len(labels))]
+        np.exp(exponentials, out=exponentials)
+        return exponentials, exponentials.sum(axis=1), own
 
     def losses(self, theta: Floats) -> Floats:
         """Return the log loss of each row under each fit: ``(S, n)``."""
-        found = np.empty((len(theta), len(self.labels)))
+        losses = np.empty((len(theta), len(self.labels)))
         for rows, x in self.blocks(len(theta)):
             _, total, own = self.exponentials(x, self.labels[rows], theta)
-            found[:, rows] = np.log(total) - own
-        return found
+            losses[:, rows] = np.log(total) - own
+        return losses
 
     def value_and_gradient(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the log loss with the weights ``w (S, n)`` of each fit, ``(S,)``, and its gradient."""
         fits, K, width = theta.shape
         value, gradient = np.zeros(fits), np.zeros(theta.shape)
         for rows, x in self.blocks(fits):
-            labels, given = self.labels[rows], w[:, rows]
+            labels, weights = self.labels[rows], w[:, rows]
             residual, total, own = self.exponentials(x, labels, theta)
-            value += np.einsum("sn,sn->s", given, np.log(total) - own, dtype=np.float64)
-            residual *= (given / total).astype(x.dtype)[:, None, :]
-            residual[:, labels, np.arange(len(labels))] -= given.astype(x.dtype)
+            value += np.einsum("sn,sn->s", weights, np.log(total) - own, dtype=np.float64)
+            residual *= (weights / total).astype(x.dtype)[:, None, :]
+            residual[:, labels, np.arange(len(labels))] -= weights.astype(x.dtype)
             if self.diagonal:
                 gradient[:, :, 0] += np.einsum("skh,kh->sk", residual, x)
             else:
@@ -98,7 +98,7 @@ class Design:
     def hessian(self, theta: Floats, w: Floats) -> Floats:
         """Return the Hessian ``(P, P)`` of one fit with parameters ``theta (K, d + 1)`` and weights ``w (n,)``."""
         K, width = theta.shape
-        found = np.zeros((K * width, K * width))
+        hessian = np.zeros((K * width, K * width))
         own = np.zeros((K, width, width))
         for rows, x in self.blocks(width):
             p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
@@ -107,14 +107,14 @@ class Design:
             z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
             outer = np.stack([p * x, p], axis=1) * root if self.diagonal else p[:, None, :] * (z * root)
             flat = outer.reshape(K * width, -1)
-            found -= flat @ flat.T
+            hessian -= flat @ flat.T
             p *= w[rows]
             for k in range(K):
                 used = np.stack([x[k], np.ones(x.shape[1])]) if self.diagonal else z
                 own[k] += (used * p[k]) @ used.T
         for k in range(K):
-            found[k * width : (k + 1) * width, k * width : (k + 1) * width] += own[k]
-        return found
+            hessian[k * width : (k + 1) * width, k * width : (k + 1) * width] += own[k]
+        return hessian
 
     def factors(self, theta: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return A ``(K, K)`` and B ``(d + 1, d + 1)`` whose Kronecker product approximates the Hessian."""
@@ -122,9 +122,9 @@ class Design:
         for rows, x in self.blocks():
             p, total, _ = self.exponentials(x, self.labels[rows], theta[None])
             p = (p[0] / total).astype(np.float64)
-            given = w[rows]
-            A += np.diag(p @ given) - (p * given) @ p.T
-            spread = given * (1.0 - np.einsum("kh,kh->h", p, p))
+            weights = w[rows]
+            A += np.diag(p @ weights) - (p * weights) @ p.T
+            spread = weights * (1.0 - np.einsum("kh,kh->h", p, p))
             z = np.concatenate([x, np.ones((1, x.shape[1]))]).astype(np.float64)
             B = B + (z * spread) @ z.T
             mass += float(spread.sum())

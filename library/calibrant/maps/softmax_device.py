@@ -64,11 +64,11 @@ class DeviceDesign(Design):
 
         x, labels = self._tensors
         fits, K, width = theta.shape
-        given = torch.as_tensor(w, dtype=torch.float64, device=self.device)
+        weights = torch.as_tensor(w, dtype=torch.float64, device=self.device)
         value = torch.zeros(fits, dtype=torch.float64, device=self.device)
         gradient = torch.zeros(theta.shape, dtype=torch.float64, device=self.device)
         for rows, z, residual, total, own in self._passes(theta):
-            weight = given[:, rows]
+            weight = weights[:, rows]
             value += (weight * (total.log() - own)).sum(dim=1)
             share = weight.to(x.dtype)
             residual *= (share / total)[:, None, :]

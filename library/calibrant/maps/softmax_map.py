@@ -72,20 +72,20 @@ class SoftmaxRegression(_OfSmoothed):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K^2), or O(n K)."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
             u, q = smoothed_logits(rows[part].astype(np.float64), self.temperature, self.smoothing, self.prior)
             if self.weights.ndim == 1:
-                found[part] = u * self.weights
+                calibrated[part] = u * self.weights
             else:
-                np.matmul(u, self.weights.T, out=found[part])
+                np.matmul(u, self.weights.T, out=calibrated[part])
             if self.squares is not None:
-                found[part] += (u * u / 4.0) @ self.squares.T
+                calibrated[part] += (u * u / 4.0) @ self.squares.T
             if self.probabilities is not None:
-                found[part] += q @ self.probabilities.T
-            found[part] += self.intercepts
-            softmax_in_place(found[part])
-        return found
+                calibrated[part] += q @ self.probabilities.T
+            calibrated[part] += self.intercepts
+            softmax_in_place(calibrated[part])
+        return calibrated
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class HiddenSoftmax(_OfSmoothed):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K D)."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
-            np.matmul(self.features(rows[part]), self.weights.T, out=found[part])
-            found[part] += self.intercepts
-            softmax_in_place(found[part])
-        return found
+            np.matmul(self.features(rows[part]), self.weights.T, out=calibrated[part])
+            calibrated[part] += self.intercepts
+            softmax_in_place(calibrated[part])
+        return calibrated
 
 
 @dataclass(frozen=True)

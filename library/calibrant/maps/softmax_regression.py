@@ -48,14 +48,14 @@ class SoftmaxFeatures:
 
     @classmethod
     def of(
-        cls, given: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool
+        cls, values: Floats, labels: Integers, w: Floats | None, *, full: bool, probabilities: bool
     ) -> SoftmaxFeatures:
         """Compute the coordinates, without rows of weight 0. O(n K^2), or O(n K) without ``full``."""
         if w is not None and not w.all():
-            given, labels, w = given[w > 0.0], labels[w > 0.0], w[w > 0.0]
+            values, labels, w = values[w > 0.0], labels[w > 0.0], w[w > 0.0]
         weights = np.full(len(labels), 1.0 / len(labels)) if w is None else w / w.sum()
-        K = given.shape[1]
-        plain = cls(given, labels, weights, full, probabilities, np.zeros(K), np.ones(K))
+        K = values.shape[1]
+        plain = cls(values, labels, weights, full, probabilities, np.zeros(K), np.ones(K))
         with np.errstate(over="ignore", invalid="ignore"):
             centre = sum((weights[rows] @ x for rows, x in plain.blocks()), np.zeros(K))
             centred = replace(plain, centre=centre)
@@ -64,7 +64,7 @@ class SoftmaxFeatures:
             else:
                 parts = (weights[rows] @ (x * x) for rows, x in centred.blocks())
             spread = sum(parts, np.zeros((K, K) if full else K))
-            wide = not probabilities and len(given) and given.max() - given.min() > _WIDEST
+            wide = not probabilities and len(values) and values.max() - values.min() > _WIDEST
         if wide or not np.isfinite(spread).all():
             raise OutOfRange("logits are too far apart to be squared")
         rounding = (_CONSTANT * np.abs(centre)) ** 2
@@ -110,19 +110,19 @@ class SoftmaxFeatures:
     def scores(self, x: Floats, theta: Floats) -> Floats:
         """Return the scores ``(h, K)`` of centred features ``x (h, K)`` for parameters of the solver."""
         if self.full:
-            found: Floats = x @ (theta[:, :-1] @ self.basis.T).T + theta[:, -1]
-            return found
+            scores: Floats = x @ (theta[:, :-1] @ self.basis.T).T + theta[:, -1]
+            return scores
         return x * (theta[:, 0] * self.basis) + theta[:, 1]
 
     def adjoint(self, x: Floats, residual: Floats) -> Floats:
         """Return the gradient in the parameters for the gradient ``residual (h, K)`` in the scores."""
-        found = np.empty(self.shape)
-        found[:, -1] = residual.sum(axis=0)
+        gradient = np.empty(self.shape)
+        gradient[:, -1] = residual.sum(axis=0)
         if self.full:
-            found[:, :-1] = (residual.T @ x) @ self.basis
+            gradient[:, :-1] = (residual.T @ x) @ self.basis
         else:
-            found[:, 0] = np.einsum("ij,ij->j", residual, x) * self.basis
-        return found
+            gradient[:, 0] = np.einsum("ij,ij->j", residual, x) * self.basis
+        return gradient
 
     def expanded(self, x: Floats) -> Floats:
         """Return features of the solver with a trailing 1: ``(h, 1, K + 1)``, or ``(h, K, 2)`` for each class."""
@@ -132,22 +132,22 @@ class SoftmaxFeatures:
 
     def original(self, theta: Floats) -> Floats:
         """Return parameters for the given logits: ``(K, K + 1)`` or ``(K, 2)``, with the intercepts last."""
-        found = np.empty(self.shape)
-        found[:, :-1] = theta[:, :-1] @ self.basis.T if self.full else theta[:, :1] * self.basis[:, None]
-        of_centre = found[:, :-1] @ self.centre if self.full else found[:, 0] * self.centre
-        found[:, -1] = theta[:, -1] - of_centre
-        return found
+        parameters = np.empty(self.shape)
+        parameters[:, :-1] = theta[:, :-1] @ self.basis.T if self.full else theta[:, :1] * self.basis[:, None]
+        of_centre = parameters[:, :-1] @ self.centre if self.full else parameters[:, 0] * self.centre
+        parameters[:, -1] = theta[:, -1] - of_centre
+        return parameters
 
     def coordinates(self, original: Floats) -> Floats:
         """Return the parameters of the solver; the inverse of ``original``."""
-        found = np.empty(self.shape)
+        theta = np.empty(self.shape)
         if self.full:
-            found[:, :-1] = np.linalg.solve(self.basis, original[:, :-1].T).T
-            found[:, -1] = original[:, -1] + original[:, :-1] @ self.centre
+            theta[:, :-1] = np.linalg.solve(self.basis, original[:, :-1].T).T
+            theta[:, -1] = original[:, -1] + original[:, :-1] @ self.centre
         else:
-            found[:, 0] = original[:, 0] / self.basis
-            found[:, 1] = original[:, 1] + original[:, 0] * self.centre
-        return found
+            theta[:, 0] = original[:, 0] / self.basis
+            theta[:, 1] = original[:, 1] + original[:, 0] * self.centre
+        return theta
 
 
 # --- The regression
@@ -183,18 +183,18 @@ class Regression:
     def _map(self) -> Floats:
         """Matrix from the parameters of the solver to the original ones, for each row (full scores)."""
         x = self.features
-        found = np.eye(x.shape[1])
-        found[:-1, :-1] = x.basis
-        found[-1, :-1] = -x.centre @ x.basis
-        return found
+        matrix = np.eye(x.shape[1])
+        matrix[:-1, :-1] = x.basis
+        matrix[-1, :-1] = -x.centre @ x.basis
+        return matrix
 
     @cached_property
     def _scale(self) -> Floats:
         """Square root of the curvature of the penalty, at least 1, in the shape of the parameters."""
         if self.penalty is None:
             return np.ones(self.features.shape)
-        found: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
-        return found
+        scale: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
+        return scale
 
     @cached_property
     def _bounded(self) -> bool:
@@ -203,51 +203,51 @@ class Regression:
 
     def losses(self, theta: Floats) -> Floats:
         """Return the log loss of each row: ``(n,)``."""
-        x, found = self.features, np.empty(len(self.w))
+        x, losses = self.features, np.empty(len(self.w))
         for rows, block in x.blocks():
             scores = x.scores(block, theta)
             scores -= scores.max(axis=1, keepdims=True)
             own = scores[np.arange(len(block)), x.labels[rows]]
-            found[rows] = np.log(np.exp(scores, out=scores).sum(axis=1)) - own
-        return found
+            losses[rows] = np.log(np.exp(scores, out=scores).sum(axis=1)) - own
+        return losses
 
     def loss(self, theta: Floats) -> float:
         """Return the objective."""
-        found = float(self.w @ self.losses(theta))
+        objective = float(self.w @ self.losses(theta))
         if self.penalty is None:
-            return found
-        return found + float((self.penalty * self.features.original(theta) ** 2).sum())
+            return objective
+        return objective + float((self.penalty * self.features.original(theta) ** 2).sum())
 
     def gradient(self, theta: Floats) -> Floats:
         """Return the gradient in the parameters of the solver."""
-        x, found = self.features, np.zeros(self.features.shape)
+        x, gradient = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             p[np.arange(len(p)), x.labels[rows]] -= 1.0
             p *= self.w[rows, None]
-            found += x.adjoint(block, p)
-        return found if self.penalty is None else found + 2.0 * (self.penalty * x.original(theta)) @ self._map
+            gradient += x.adjoint(block, p)
+        return gradient if self.penalty is None else gradient + 2.0 * (self.penalty * x.original(theta)) @ self._map
 
     def curvature(self, theta: Floats, direction: Floats) -> Floats:
         """Return the Hessian times a direction. O(n K^2), or O(n K)."""
-        x, found = self.features, np.zeros(self.features.shape)
+        x, product = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             moved = x.scores(block, direction)
             moved -= np.einsum("ij,ij->i", p, moved)[:, None]
             moved *= p
             moved *= self.w[rows, None]
-            found += x.adjoint(block, moved)
-        return found if self.penalty is None else found + 2.0 * (self.penalty * x.original(direction)) @ self._map
+            product += x.adjoint(block, moved)
+        return product if self.penalty is None else product + 2.0 * (self.penalty * x.original(direction)) @ self._map
 
     def hessian(self, theta: Floats) -> Floats:
         """Return the whole Hessian ``(P, P)``. O(n P^2)."""
         x = self.features
         K, d = x.shape
-        found, blocks = np.zeros((K * d, K * d)), np.zeros((K, d, d))
+        hessian, blocks = np.zeros((K * d, K * d)), np.zeros((K, d, d))
         for rows, block, p in self._probabilities(theta):
             expanded = x.expanded(block)
             p *= np.sqrt(self.w[rows, None])
             outer = (p[:, :, None] * expanded).reshape(len(p), -1)
-            found -= outer.T @ outer
+            hessian -= outer.T @ outer
             p *= np.sqrt(self.w[rows, None])
             if x.full:
                 flat = expanded[:, 0, :]
@@ -257,20 +257,20 @@ class Regression:
         if self.penalty is not None:
             blocks += 2.0 * np.einsum("ai,ka,aj->kij", self._map, self.penalty, self._map, optimize=True)
         for k in range(K):
-            found[k * d : (k + 1) * d, k * d : (k + 1) * d] += blocks[k]
+            hessian[k * d : (k + 1) * d, k * d : (k + 1) * d] += blocks[k]
         if self.penalty is None:  # a common shift of all classes does not change the loss, so it is fixed
             alike = np.eye(d) if x.full else np.diag([0.0, 1.0])
-            found += np.kron(np.full((K, K), 1.0 / K**2), alike)
-        return found
+            hessian += np.kron(np.full((K, K), 1.0 / K**2), alike)
+        return hessian
 
     def diagonal(self, theta: Floats) -> Floats:
         """Return the diagonal of the Hessian in the shape of the parameters."""
-        x, found = self.features, np.zeros(self.features.shape)
+        x, diagonal = self.features, np.zeros(self.features.shape)
         for rows, block, p in self._probabilities(theta):
             squares = x.expanded(block) ** 2
             p *= (1.0 - p) * self.w[rows, None]
-            found += p.T @ squares[:, 0, :] if x.full else np.einsum("nk,nkj->kj", p, squares)
-        return found if self.penalty is None else found + 2.0 * self.penalty @ self._map**2
+            diagonal += p.T @ squares[:, 0, :] if x.full else np.einsum("nk,nkj->kj", p, squares)
+        return diagonal if self.penalty is None else diagonal + 2.0 * self.penalty @ self._map**2
 
     def _probabilities(self, theta: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
         for rows, block in self.features.blocks():
@@ -337,14 +337,14 @@ class Regression:
             return np.asarray(direction.ravel() / diagonal)
 
         size = (theta.size, theta.size)
-        found, _ = scipy.sparse.linalg.cg(
+        solved, _ = scipy.sparse.linalg.cg(
             scipy.sparse.linalg.LinearOperator(size, matvec=product, dtype=np.float64),
             gradient.ravel(),
             rtol=1e-3 if exact else min(0.1, norm**0.5),
             maxiter=1000,
             M=scipy.sparse.linalg.LinearOperator(size, matvec=divided, dtype=np.float64),
         )
-        step: Floats = found.reshape(theta.shape)
+        step: Floats = solved.reshape(theta.shape)
         return step
 
 
@@ -354,10 +354,10 @@ def _solved(hessian: Floats, gradient: npt.NDArray[Any]) -> Floats:
     for _ in range(8):
         try:
             regular = hessian + ridge * np.eye(len(hessian))
-            found: Floats = scipy.linalg.cho_solve(
+            step: Floats = scipy.linalg.cho_solve(
                 scipy.linalg.cho_factor(regular, check_finite=False), gradient, check_finite=False
             )
-            return found
+            return step
         except scipy.linalg.LinAlgError:
             ridge *= 10.0
     raise NotConverged("the softmax regression did not converge: the Hessian of the log loss is singular")

@@ -41,13 +41,13 @@ class Penalty:
     def value(self, theta: Floats) -> Floats:
         """Return the penalty of each fit ``(S,)``."""
         moved = theta - self.centre
-        found: Floats = (self.strength * moved * moved).sum(axis=(1, 2))
-        return found
+        values: Floats = (self.strength * moved * moved).sum(axis=(1, 2))
+        return values
 
     def gradient(self, theta: Floats) -> Floats:
         """Return its gradient."""
-        found: Floats = 2.0 * self.strength * (theta - self.centre)
-        return found
+        gradient: Floats = 2.0 * self.strength * (theta - self.centre)
+        return gradient
 
 
 # --- Preconditioners
@@ -70,11 +70,11 @@ class WholeInverse:
     @classmethod
     def of(cls, hessian: Floats, curvature: Floats) -> WholeInverse:
         """Return the inverse of the Hessian of the loss plus the curvature ``(P,)`` of the penalty."""
-        found = hessian + np.diag(curvature)
-        ridge = _RIDGE * float(found.diagonal().max())
+        penalised = hessian + np.diag(curvature)
+        ridge = _RIDGE * float(penalised.diagonal().max())
         for _ in range(12):
             try:
-                return cls(scipy.linalg.cho_factor(found + ridge * np.eye(len(found)), check_finite=False))
+                return cls(scipy.linalg.cho_factor(penalised + ridge * np.eye(len(penalised)), check_finite=False))
             except scipy.linalg.LinAlgError:
                 ridge *= 10.0
         raise NotConverged("the softmax regression did not converge: the Hessian of the log loss is singular")
@@ -82,8 +82,8 @@ class WholeInverse:
     def __call__(self, gradient: Floats) -> Floats:
         """Return the product with gradients ``(S, K, d + 1)``."""
         flat = gradient.reshape(len(gradient), -1).T
-        found: Floats = scipy.linalg.cho_solve(self.factor, flat, check_finite=False).T.reshape(gradient.shape)
-        return found
+        products: Floats = scipy.linalg.cho_solve(self.factor, flat, check_finite=False).T.reshape(gradient.shape)
+        return products
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class Pairs:
 
     def __call__(self, gradient: Floats) -> Floats:
         """Return the product with gradients ``(S, K, 2)``."""
-        found: Floats = np.einsum("kij,skj->ski", self.inverse, gradient)
-        return found
+        products: Floats = np.einsum("kij,skj->ski", self.inverse, gradient)
+        return products
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,12 @@ class Kronecker:
     def __call__(self, gradient: Floats) -> Floats:
         """Return the product with gradients ``(S, K, d + 1)``."""
         inner = self.left.T @ (gradient / self.root) @ self.right
-        found: Floats = (self.left @ (inner / self.values) @ self.right.T) / self.root
+        products: Floats = (self.left @ (inner / self.values) @ self.right.T) / self.root
         if self.own is not None:
-            k = np.arange(found.shape[1])
+            k = np.arange(products.shape[1])
             solved = self.own(np.stack([gradient[:, k, k], gradient[:, :, -1]], axis=2))
-            found[:, k, k], found[:, :, -1] = solved[:, :, 0], solved[:, :, 1]
-        return found
+            products[:, k, k], products[:, :, -1] = solved[:, :, 0], solved[:, :, 1]
+        return products
 
 
 def preconditioner(design: Design, theta: Floats, w: Floats, penalty: Floats) -> Preconditioner:
@@ -150,20 +150,20 @@ def preconditioner(design: Design, theta: Floats, w: Floats, penalty: Floats) ->
     K, width = theta.shape
     whole = theta.size <= _WHOLE
     most = max(2000, _ROWS_PER_PARAMETER * theta.size) if whole else 5000
-    few, given = design, w
+    few, weights = design, w
     if len(w) > most:
         step = len(w) // most
-        few, given = design.rows(slice(None, None, step)), w[::step]
-        given = given * (w.sum() / max(float(given.sum()), 1e-300))
+        few, weights = design.rows(slice(None, None, step)), w[::step]
+        weights = weights * (w.sum() / max(float(weights.sum()), 1e-300))
     curvature = 2.0 * np.broadcast_to(penalty, theta.shape)
     if whole:
-        return WholeInverse.of(few.hessian(theta, given), curvature.ravel())
+        return WholeInverse.of(few.hessian(theta, weights), curvature.ravel())
     if design.diagonal:
-        return Pairs.of(few, theta, given, curvature)
+        return Pairs.of(few, theta, weights, curvature)
     own, k = None, np.arange(K)
     if width == K + 1:
-        own = Pairs.of(few, theta, given, np.stack([curvature[k, k], curvature[:, -1]], axis=1))
-    return Kronecker.of(*few.factors(theta, given), curvature, own)
+        own = Pairs.of(few, theta, weights, np.stack([curvature[k, k], curvature[:, -1]], axis=1))
+    return Kronecker.of(*few.factors(theta, weights), curvature, own)
 
 
 # --- The quasi-Newton method
@@ -212,16 +212,16 @@ def minimise(
 def _apart(design: Design, w: Floats, penalty: Penalty, search: _Search, tolerance: float, steps: int) -> Solution:
     """Finish the fits one by one, each with a preconditioner of its own."""
     strength, centre = (np.broadcast_to(x, search.theta.shape) for x in (penalty.strength, penalty.centre))
-    found = []
+    solutions = []
     for s in range(len(search.theta)):
-        one = slice(s, s + 1)
-        alone = Penalty(strength[one], centre[one])
-        found.append(minimise(design, w[one], alone, search.theta[one], tolerance=tolerance, steps=steps))
+        single = slice(s, s + 1)
+        alone = Penalty(strength[single], centre[single])
+        solutions.append(minimise(design, w[single], alone, search.theta[single], tolerance=tolerance, steps=steps))
     return Solution(
-        np.concatenate([x.theta for x in found]),
-        np.concatenate([x.objective for x in found]),
-        np.concatenate([x.gradient for x in found]),
-        search.taken + max(x.steps for x in found),
+        np.concatenate([x.theta for x in solutions]),
+        np.concatenate([x.objective for x in solutions]),
+        np.concatenate([x.gradient for x in solutions]),
+        search.taken + max(x.steps for x in solutions),
     )
 
 
@@ -280,20 +280,20 @@ class _Search:
 
 
 def _products(a: Floats, b: Floats) -> Floats:
-    found: Floats = np.einsum("skd,skd->s", a, b)
-    return found
+    products: Floats = np.einsum("skd,skd->s", a, b)
+    return products
 
 
 def _direction(gradient: Floats, memory: list[tuple[Floats, Floats, Floats]], inverse: Preconditioner) -> Floats:
     """Return the product of the inverse Hessian and the gradients, by the two loops of L-BFGS."""
-    found, shares = gradient.copy(), []
+    direction, shares = gradient.copy(), []
     for moved, bent, curvature in reversed(memory):
         safe = np.where(curvature > 0.0, curvature, np.inf)
-        share = _products(moved, found) / safe
-        found -= share[:, None, None] * bent
+        share = _products(moved, direction) / safe
+        direction -= share[:, None, None] * bent
         shares.append(share)
-    found = inverse(found)
+    direction = inverse(direction)
     for (moved, bent, curvature), share in zip(memory, reversed(shares), strict=True):
         safe = np.where(curvature > 0.0, curvature, np.inf)
-        found += (share - _products(bent, found) / safe)[:, None, None] * moved
-    return found
+        direction += (share - _products(bent, direction) / safe)[:, None, None] * moved
+    return direction

@@ -106,8 +106,8 @@ def choose_knots(
     candidates = CANDIDATES[boundary == "cubic" :]
     losses = np.zeros(len(candidates))
     for k in range(folds):
-        held, kept = rows.rows(fold == k), rows.rows(fold != k)
-        cells = cells_of(kept, kind)
+        held, outside = rows.rows(fold == k), rows.rows(fold != k)
+        cells = cells_of(outside, kind)
         path = path_of(cells, of)
         for i, knots in enumerate(candidates):
             report(k * len(candidates) + i, folds * len(candidates), "candidates outside folds")
@@ -139,9 +139,9 @@ def _even(cells: Cells) -> Any:
     return np.unique(np.append(np.minimum(at, len(cells) - 1), [0, len(cells) - 1]))
 
 
-def _loss(found: Floats, held: SortedRows, select: Select) -> float:
+def _loss(predicted: Floats, held: SortedRows, select: Select) -> float:
     """Return the sum of the losses of held-out rows."""
-    c = np.clip(found, 0.0, 1.0)
+    c = np.clip(predicted, 0.0, 1.0)
     if select == "brier":
         losses = (c - held.y) ** 2
     else:

@@ -141,13 +141,13 @@ def _ends(cells: Cells) -> tuple[Floats, Floats | None]:
 
 def steps(starts: Floats, heights: Floats, at_logits: Floats | None = None) -> Steps:
     """Return the step function with neighbouring bins of equal height merged. O(b)."""
-    kept = np.append(True, heights[1:] != heights[:-1])
-    return Steps(starts[kept], heights[kept], take(at_logits, kept))
+    changes = np.append(True, heights[1:] != heights[:-1])
+    return Steps(starts[changes], heights[changes], take(at_logits, changes))
 
 
 def _roofs(starts: Floats, shifts: Floats, at_logits: Floats | None = None) -> Roofs:
-    kept = np.append(True, shifts[1:] != shifts[:-1])
-    return Roofs(starts[kept], shifts[kept], take(at_logits, kept))
+    changes = np.append(True, shifts[1:] != shifts[:-1])
+    return Roofs(starts[changes], shifts[changes], take(at_logits, changes))
 
 
 def fit_histogram(cells: Cells, binning: Binning, n_bins: int, slope: Slope) -> Steps | Roofs:
@@ -249,19 +249,19 @@ def fit_bbq(cells: Cells) -> tuple[Steps, dict[str, int]]:
         at = np.unique(equal_mass_borders(cells, np.array(count), np.arange(count + 1)))
         if (key := at.tobytes()) not in binnings:
             binnings[key] = (at[:-1], *_posterior(half_way[at], np.diff(positives[at]), np.diff(negatives[at])))
-    evidence = np.array([found[2] for found in binnings.values()])
+    evidence = np.array([binning[2] for binning in binnings.values()])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     order = np.argsort(-weights, kind="stable")
-    kept = order[: int(np.searchsorted(np.cumsum(weights[order]), 1.0 - _NEGLIGIBLE)) + 1]
+    chosen = order[: int(np.searchsorted(np.cumsum(weights[order]), 1.0 - _NEGLIGIBLE)) + 1]
     models = list(binnings.values())
-    first = np.unique(np.concatenate([models[i][0] for i in kept]))
+    first = np.unique(np.concatenate([models[i][0] for i in chosen]))
     heights = np.zeros(len(first))
-    for i in kept:
+    for i in chosen:
         heights += weights[i] * models[i][1][np.searchsorted(models[i][0], first, side="right") - 1]
-    heights = np.clip(heights / weights[kept].sum(), 0.0, 1.0)
+    heights = np.clip(heights / weights[chosen].sum(), 0.0, 1.0)
     return steps(starts[first], heights, take(at_logits, first)), {
-        "models": len(kept),
+        "models": len(chosen),
         "bins": len(models[order[0]][0]),
     }
 

@@ -85,8 +85,8 @@ class EventLogits:
 
     def scaled(self, beta: Floats) -> Floats:
         """Return the probability of the event for logits times ``beta (n,)``."""
-        found: Floats = expit(beta * self.z)
-        return found
+        probability: Floats = expit(beta * self.z)
+        return probability
 
     def rows(self, chosen: RowIndex) -> EventLogits:
         """Return only these rows."""
@@ -177,11 +177,11 @@ class VectorLogits:
 
     def scaled(self, beta: Floats) -> Floats:
         """Return the largest probability for logits times ``beta (n,)``. O(n K)."""
-        found = np.empty(len(self))
+        largest = np.empty(len(self))
         for rows, z in self.blocks():
             mass = z * beta[rows]
-            found[rows] = 1.0 / np.exp(mass, out=mass).sum(axis=0)
-        return found
+            largest[rows] = 1.0 / np.exp(mass, out=mass).sum(axis=0)
+        return largest
 
     def rows(self, chosen: RowIndex) -> VectorLogits:
         """Return only these rows."""
@@ -271,14 +271,14 @@ def temperatures_without(logits: Logits, w: Floats | None, fold: Integers, folds
     weights = np.ones(len(logits)) if w is None else w
     whole = optimal_temperature(logits, w)
     beta, lead, at_zero = 1.0 / whole.value, logits.lead(), _at_zero(logits)
-    found = np.empty(folds)
+    temperatures = np.empty(folds)
     for held_out in range(folds):
-        kept = np.where(fold == held_out, 0.0, weights)
-        _check(lead, at_zero, kept)
-        bend = float(kept @ whole.curvature)
-        start = beta - float(kept @ whole.slope) / bend if bend > 0.0 else beta
-        found[held_out] = _solve(logits, kept, start if start > 0.0 else beta).value
-    return found
+        outside = np.where(fold == held_out, 0.0, weights)
+        _check(lead, at_zero, outside)
+        bend = float(outside @ whole.curvature)
+        start = beta - float(outside @ whole.slope) / bend if bend > 0.0 else beta
+        temperatures[held_out] = _solve(logits, outside, start if start > 0.0 else beta).value
+    return temperatures
 
 
 def _at_zero(logits: Logits) -> tuple[Floats, Floats]:
@@ -386,10 +386,10 @@ class Temperature(Parametric):
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities ``(n, K)`` for logits ``(n, K)``. O(n K)."""
-        found = np.empty(rows.shape)
+        calibrated = np.empty(rows.shape)
         for part in blocks_of_rows(rows):
-            found[part] = rows[part]
-            found[part] -= found[part].max(axis=1, keepdims=True)
-            found[part] /= self.temperature
-            softmax_in_place(found[part])
-        return found
+            calibrated[part] = rows[part]
+            calibrated[part] -= calibrated[part].max(axis=1, keepdims=True)
+            calibrated[part] /= self.temperature
+            softmax_in_place(calibrated[part])
+        return calibrated

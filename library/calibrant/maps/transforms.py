@@ -58,16 +58,16 @@ class Transform(Protocol):
 
 def transformed(transform: Transform, of: Predictions | Vector) -> Floats:
     """Return calibrated probabilities ``(n, K)``, converting predictions to the input of the transform in blocks."""
-    given = None if transform.takes == "probabilities" else of.logits
-    made = transform.takes == "logits" and given is None
-    function: Any = transform if given is None or transform.takes == "logits" else cast(Any, transform).of_logits
-    if given is None:
-        given = of.values if isinstance(of, Predictions) else of.p
-    found = np.empty(given.shape)
-    for part in blocks_of_rows(given, 1 if made else _BLOCKS):
+    logits = None if transform.takes == "probabilities" else of.logits
+    needs_logits = transform.takes == "logits" and logits is None
+    function: Any = transform if logits is None or transform.takes == "logits" else cast(Any, transform).of_logits
+    if logits is None:
+        logits = of.values if isinstance(of, Predictions) else of.p
+    calibrated = np.empty(logits.shape)
+    for part in blocks_of_rows(logits, 1 if needs_logits else _BLOCKS):
         check()
-        found[part] = function(logits_block(given[part], True) if made else given[part])
-    return found
+        calibrated[part] = function(logits_block(logits[part], True) if needs_logits else logits[part])
+    return calibrated
 
 
 def blocks_of_rows(rows: Floats, times: int = 1) -> list[slice]:
@@ -107,8 +107,8 @@ def check_classes(vector: Vector) -> None:
 def normalised(p: Floats) -> Floats:
     """Return rows divided by their sum ``(n, K)``; rows of zeros become 1/K."""
     total = p.sum(axis=1, keepdims=True)
-    found: Floats = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
-    return found
+    shares: Floats = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
+    return shares
 
 
 def in_order_of(p: Floats, ranking: Floats) -> Floats:
@@ -116,7 +116,7 @@ def in_order_of(p: Floats, ranking: Floats) -> Floats:
 
     Of equal values in ``ranking`` the first class ranks first.
     """
-    found = np.empty_like(p)
+    rearranged = np.empty_like(p)
     order = np.argsort(-ranking, axis=1, kind="stable")
-    np.put_along_axis(found, order, -np.sort(-p, axis=1), axis=1)
-    return found
+    np.put_along_axis(rearranged, order, -np.sort(-p, axis=1), axis=1)
+    return rearranged

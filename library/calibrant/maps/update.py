@@ -41,11 +41,15 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     except NotConverged:
         raise NotConverged.at("/labels", "are separable, so that no update is the most likely; use platt") from None
     intercept = Platt(1.0, _intercept(cells, z, positives))
-    none, one, two = (
+    none, by_intercept, two = (
         rows * float(cells.wy @ logit - cells.w @ np.logaddexp(0.0, logit))
         for logit in (z, intercept.line(z), both.line(z))
     )
-    ratios = {"none_to_intercept": one - none, "intercept_to_both": two - one, "none_to_both": two - none}
+    ratios = {
+        "none_to_intercept": by_intercept - none,
+        "intercept_to_both": two - by_intercept,
+        "none_to_both": two - none,
+    }
     ratios = {name: max(2.0 * gain, 0.0) for name, gain in ratios.items()}
     tests = {name: (ratios[name], float(chdtrc(df, ratios[name]))) for name, df in _FREEDOM.items()}
     if event.clusters is not None:

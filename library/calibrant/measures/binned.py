@@ -244,8 +244,8 @@ def _deviations(event: Event, bins: BinnedCells, place: Integers, variance: Floa
     # Not exactly the mean is subtracted, so that equal labels have deviations that can be scaled.
     off = event.y - event.p - ((bins.mean_y - bins.mean_p) * bins.rows / (bins.rows + 1.0))[place]
     weighted = off**2 if event.w is None else event.w * off**2
-    found = np.bincount(place, weighted, len(bins)) / bins.mass
-    scale = np.sqrt(np.divide(variance, found, out=np.zeros_like(found), where=found > 0.0))
+    second_moment = np.bincount(place, weighted, len(bins)) / bins.mass
+    scale = np.sqrt(np.divide(variance, second_moment, out=np.zeros_like(second_moment), where=second_moment > 0.0))
     return off * scale[place]
 
 
@@ -282,10 +282,10 @@ def _above(event: Event, threshold: float) -> Event:
     """Return the event on the rows with predictions above the threshold; a threshold of 0 keeps all rows."""
     if threshold == 0.0:
         return event
-    kept = np.flatnonzero(event.p > threshold)
-    if not len(kept) or (event.w is not None and not event.w[kept].any()):
+    above = np.flatnonzero(event.p > threshold)
+    if not len(above) or (event.w is not None and not event.w[above].any()):
         raise EmptyBatch("no row with weight has a prediction above the threshold")
-    return replace(event, per_row=1).rows(kept)
+    return replace(event, per_row=1).rows(above)
 
 
 def _answer(bins: BinnedCells, norm: int | str, **definition: int) -> MeasureResult:
@@ -374,8 +374,8 @@ def _fixed(event: Event, _: Resampling, *, binning: str, norm: int, n_bins: int,
 
 
 def _fixed_distance(event: Event, _: Resampling, *, binning: str, norm: int, n_bins: int, threshold: float) -> Distance:
-    kept = _above(event, threshold)
-    distance = binned_distance(kept, _cut(kept, binning=binning, n_bins=n_bins), float(norm), root=False)
+    rows_above = _above(event, threshold)
+    distance = binned_distance(rows_above, _cut(rows_above, binning=binning, n_bins=n_bins), float(norm), root=False)
     above = np.flatnonzero(event.p > threshold) if threshold > 0.0 else slice(None)
     return replace(distance, noise=lambda group, groups: distance.noise(group[above], groups))
 

@@ -326,12 +326,12 @@ def _of_clusters(
 ) -> MeasureResult:
     """Return a value of rows in clusters with its interval, whose ends ``moved`` returns, and the p-value."""
     try:
-        found = deviation()
+        of_clusters = deviation()
     except TooFewRows as error:
         return MeasureResult(value, problem=f"no interval and no p-value: {error.detail}")
-    reach = found.reach(resampling.tails[1])
+    reach = of_clusters.reach(resampling.tails[1])
     interval = None if resampling.level is None else (moved(-reach), moved(reach))
-    return MeasureResult(value, None, interval, found.p_value(difference), {"standard_error": found.error})
+    return MeasureResult(value, None, interval, of_clusters.p_value(difference), {"standard_error": of_clusters.error})
 
 
 def _unreliability(event: Event, _: Resampling) -> MeasureResult:

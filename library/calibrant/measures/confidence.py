@@ -83,10 +83,10 @@ def auroc_influence(event: Event) -> Floats:
     # A row of weight 0 has no cell; its influence is not used.
     cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
     area, mass = auroc(cells), cells.mass
-    found: Floats = np.where(
+    influence: Floats = np.where(
         event.y == 1, (below[cell] - area) * (mass / positives), (above[cell] - area) * (mass / negatives)
     )
-    return found
+    return influence
 
 
 def _outcomes(cells: Cells) -> tuple[float, float]:
@@ -100,18 +100,18 @@ def _outcomes(cells: Cells) -> tuple[float, float]:
 # --- Standard error of the optimal temperature, and out-of-fold temperatures
 
 
-def standard_error(found: OptimalTemperature, event: Event | Vector) -> float:
+def standard_error(optimum: OptimalTemperature, event: Event | Vector) -> float:
     """Return the sandwich standard error of log T; pooled events of a row, and rows of a cluster, are dependent."""
-    moved = row_scale(event) * temperature_influence(found, event.w) / found.value
+    moved = row_scale(event) * temperature_influence(optimum, event.w) / optimum.value
     mass = float(len(event)) if event.w is None else float(event.w.sum())
     row = np.repeat(np.arange(len(event) // event.per_row), event.per_row)
     return float(np.linalg.norm(np.bincount(row if event.clusters is None else event.clusters, moved))) / mass
 
 
-def temperature_influence(found: OptimalTemperature, w: Floats | None) -> Floats:
+def temperature_influence(optimum: OptimalTemperature, w: Floats | None) -> Floats:
     """Return the influence of each row on the temperature: ``(n,)``, weighted mean 0. O(n)."""
-    slope = found.slope - mean_over_rows(found.slope, w)
-    return slope * (found.value**2 / mean_over_rows(found.curvature, w))
+    slope = optimum.slope - mean_over_rows(optimum.slope, w)
+    return slope * (optimum.value**2 / mean_over_rows(optimum.curvature, w))
 
 
 def outcomes_of(subject: Event | Vector) -> Outcomes:
@@ -186,8 +186,8 @@ def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResu
     if resampling.level is not None:
         subject = subject.in_order()
     logits = logits_of(subject)
-    found = optimal_temperature(logits, subject.w)
-    error, log = standard_error(found, subject), math.log(found.value)
+    optimum = optimal_temperature(logits, subject.w)
+    error, log = standard_error(optimum, subject), math.log(optimum.value)
     level = _LEVEL if resampling.level is None else resampling.level
     verdict = "neither"
     if abs(log) > max(_TOLERANCE, error * float(ndtri((1.0 + level) / 2.0))):
@@ -196,14 +196,14 @@ def _temperature(subject: Event | Vector, resampling: Resampling) -> MeasureResu
     parts = {
         "verdict": verdict,
         "log_loss_before": mean_over_rows(logits.at(1.0)[0], subject.w),
-        "log_loss_after": found.log_loss,
-        "standard_error": found.value * error,
+        "log_loss_after": optimum.log_loss,
+        "standard_error": optimum.value * error,
         "clipped": logits.clipped,
     }
-    result = MeasureResult(found.value, parts=parts, definition={"verdict_level": level})
+    result = MeasureResult(optimum.value, parts=parts, definition={"verdict_level": level})
 
     def interval() -> tuple[float, float]:
-        influence = temperature_influence(found, subject.w) / found.value
+        influence = temperature_influence(optimum, subject.w) / optimum.value
         low, high = influence_interval(log, influence, subject, resampling)
         return math.exp(max(low, -_FAR)), math.exp(min(high, _FAR))
 
@@ -221,14 +221,14 @@ def _scaled(
     logits = logits_of(subject)
     parts: dict[str, Any] = {"clipped": logits.clipped}
     if temperature is not None:
-        each = np.full(len(logits), float(temperature))
+        of_rows = np.full(len(logits), float(temperature))
         parts["temperatures"] = [float(temperature)]
     else:
         fold = folds_of(subject, folds, resampling.seed)
-        found = temperatures_without(logits, subject.w, fold, folds)
-        each = found[fold]
-        parts["temperatures"] = found.tolist()
-    return with_temperature(subject, logits, each), parts
+        temperatures = temperatures_without(logits, subject.w, fold, folds)
+        of_rows = temperatures[fold]
+        parts["temperatures"] = temperatures.tolist()
+    return with_temperature(subject, logits, of_rows), parts
 
 
 def _scaled_ece(

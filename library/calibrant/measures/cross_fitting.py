@@ -156,18 +156,18 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
     if training.fitting is None:
         raise CalibrationError("the fit cannot be repeated")
     fold = folds_of(whole_vector(batch), FOLDS, training.seed)
-    found: Floats | None = None
+    predictions: Floats | None = None
     for number in sorted(set(fold.tolist())):
         own = fold == number
         rest = (fold >= 0) & ~own
         with step(int(number), FOLDS, f"fold {number + 1}"):
             fitted = training.fitting.run(batch.rows(rest), FitContext(training.seed, device, diagnose=False))
-        made = fitted.apply_checked(batch.predictions.rows(own))
-        found = np.empty((len(batch), *made.shape[1:])) if found is None else found
-        found[own] = made
-    if found is None:
+        of_fold = fitted.apply_checked(batch.predictions.rows(own))
+        predictions = np.empty((len(batch), *of_fold.shape[1:])) if predictions is None else predictions
+        predictions[own] = of_fold
+    if predictions is None:
         raise CalibrationError("there are no rows")
-    return found
+    return predictions
 
 
 def fitted_again(batch: Batch, training: Training, *, device: str = "cpu") -> Floats | str:
@@ -194,8 +194,8 @@ def improvements_again(
     else:
         after = replace(before, p=out_of_fold, logit=None, whole=None)
     folds = {"cross_fitted": True, "folds": FOLDS}
-    found = improvements(before, after, resampling)
-    return {score: replace(result, definition={**result.definition, **folds}) for score, result in found.items()}
+    gains = improvements(before, after, resampling)
+    return {score: replace(result, definition={**result.definition, **folds}) for score, result in gains.items()}
 
 
 def unproven(
@@ -210,7 +210,7 @@ def unproven(
 
 
 def _without(result: MeasureResult, again: MeasureResult | None) -> dict[str, Any]:
-    kept = {name: value for name, value in result.parts.items() if name != "classes_p_value"}
+    parts = {name: value for name, value in result.parts.items() if name != "classes_p_value"}
     if again is not None:
-        kept |= {"cross_fitted": again.value, "cross_fitted_debiased": again.debiased}
-    return {"parts": kept, "definition": {k: v for k, v in result.definition.items() if k != "p_value"}}
+        parts |= {"cross_fitted": again.value, "cross_fitted_debiased": again.debiased}
+    return {"parts": parts, "definition": {k: v for k, v in result.definition.items() if k != "p_value"}}

@@ -94,12 +94,12 @@ def supremum_tail(x: float) -> float:
 
 def supremum_tails(x: Floats) -> Floats:
     """Return ``supremum_tail`` for each of ``x (k,)``."""
-    found, odd = np.ones(len(x)), 2 * _TERMS + 1
+    tails, odd = np.ones(len(x)), 2 * _TERMS + 1
     far, middle = x > 1.5, (x >= 0.02) & (x <= 1.5)
-    found[far] = 4.0 * (ndtr(-np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
+    tails[far] = 4.0 * (ndtr(-np.outer(x[far], odd[:8])) @ (-1.0) ** _TERMS[:8])
     decay = np.exp(-((odd * np.pi) ** 2) / (8.0 * x[middle, None] ** 2))
-    found[middle] = np.clip(1.0 - (4.0 / np.pi) * (decay @ ((-1.0) ** _TERMS / odd)), 0.0, 1.0)
-    return found
+    tails[middle] = np.clip(1.0 - (4.0 / np.pi) * (decay @ ((-1.0) ** _TERMS / odd)), 0.0, 1.0)
+    return tails
 
 
 def sum_of_suprema_tail(scales: Floats, x: float) -> float:
@@ -143,8 +143,8 @@ def ks_by_predicted_class(vector: Vector) -> tuple[float, list[float | None]]:
     total = 0.0
     errors: list[float | None] = [None] * vector.n_classes
     for k, share, own in predicted_classes(vector):
-        errors[k] = found = ks_error(own.cells)
-        total += share * found
+        errors[k] = error = ks_error(own.cells)
+        total += share * error
     return total, errors
 
 

@@ -109,13 +109,13 @@ def _computed_again(request: MeasureRequest, value: float, subject: Subject, res
     plain = replace(resampling, level=None)
 
     def again(rows: Subject) -> float:
-        found = answers([request], rows, plain)[request.key].value
-        return math.nan if found is None else found
+        resampled = answers([request], rows, plain)[request.key].value
+        return math.nan if resampled is None else resampled
 
-    found = resampled_values(again, subject, resampling)
-    known = np.isfinite(found)
-    if known.sum() < (1.0 - _LOST) * len(found):
+    resampled = resampled_values(again, subject, resampling)
+    known = np.isfinite(resampled)
+    if known.sum() < (1.0 - _LOST) * len(resampled):
         raise TooFewRows("too many resamples have no value")
-    mean = float(found[known].mean())
+    mean = float(resampled[known].mean())
     ends = (min(mean - value, 0.0), max(mean - value, 0.0))
-    return Deviations(np.where(known, found - mean, 0.0), ends, mean=False)
+    return Deviations(np.where(known, resampled - mean, 0.0), ends, mean=False)

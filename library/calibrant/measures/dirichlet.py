@@ -77,8 +77,8 @@ class _SortedRows:
     @classmethod
     def of(cls, vector: Vector) -> _SortedRows:
         w = np.ones(len(vector)) if vector.w is None else vector.w
-        kept = np.flatnonzero(w > 0.0)
-        order = kept[np.lexsort((w[kept], vector.p[kept].max(axis=1), vector.labels[kept]))]
+        weighted = np.flatnonzero(w > 0.0)
+        order = weighted[np.lexsort((w[weighted], vector.p[weighted].max(axis=1), vector.labels[weighted]))]
         counts = vector.kind == "frequency"
         own = np.maximum(w[order] - 1.0, 0.0) if counts else np.zeros(len(order))
         return cls(vector.p[order], vector.labels[order], w[order], own, counts)
@@ -152,12 +152,12 @@ class _SortedRows:
 
     def log_scale(self, h: float) -> Floats:
         """Return the logarithm of the constant of each kernel times the weight of its row: ``(n,)``."""
-        found = np.empty(len(self.p))
+        logs = np.empty(len(self.p))
         size = max(1, _AREA // self.p.shape[1])
-        for start in range(0, len(found), size):
+        for start in range(0, len(logs), size):
             alpha = self.p[start : start + size].astype(np.float64) / h + 1.0
-            found[start : start + size] = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
-        return found + np.log(self.w)
+            logs[start : start + size] = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+        return logs + np.log(self.w)
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield for blocks of rows j the sums over classes of p_i log p_j: ``(block, n)``."""
@@ -174,16 +174,16 @@ class _SortedRows:
 
     def kernel(self, products: Floats, rows: slice, h: float, scale: Floats) -> tuple[Floats, Floats]:
         """Return the weighted kernels of other rows, divided by e^top, and top ``(block,)``."""
-        found = products / h + scale
-        at = np.arange(len(found))
+        kernels = products / h + scale
+        at = np.arange(len(kernels))
         own = self.own[rows]
         with np.errstate(divide="ignore"):
-            found[at, rows.start + at] += np.log(own) - np.log(self.w[rows])
-        top = found.max(axis=1)
+            kernels[at, rows.start + at] += np.log(own) - np.log(self.w[rows])
+        top = kernels.max(axis=1)
         top[top == -np.inf] = 0.0
-        found -= top[:, None]
-        np.exp(found, out=found)
-        return found, top
+        kernels -= top[:, None]
+        np.exp(kernels, out=kernels)
+        return kernels, top
 
     def squared(self, kernel: Floats, rows: slice) -> Floats:
         """Return the squared weights; w copies of a row count as w squares of one."""
@@ -208,15 +208,15 @@ _BIASED = (
 
 
 def _of_vector(vector: Vector, _: Resampling, *, norm: int, bandwidth: Bandwidth) -> MeasureResult:
-    found = canonical_error(vector, norm, bandwidth)
-    parts: dict[str, Any] = {"power": found.power}
+    estimate = canonical_error(vector, norm, bandwidth)
+    parts: dict[str, Any] = {"power": estimate.power}
     debiased = None
-    if found.debiased_power is not None:
-        parts["debiased_power"] = found.debiased_power
-        debiased = max(found.debiased_power, 0.0) ** 0.5
-    definition = {"bandwidth_used": found.bandwidth}
+    if estimate.debiased_power is not None:
+        parts["debiased_power"] = estimate.debiased_power
+        debiased = max(estimate.debiased_power, 0.0) ** 0.5
+    definition = {"bandwidth_used": estimate.bandwidth}
     problem = _BIASED if bandwidth == "likelihood" else None
-    return MeasureResult(found.power ** (1.0 / norm), debiased, parts=parts, definition=definition, problem=problem)
+    return MeasureResult(estimate.power ** (1.0 / norm), debiased, parts=parts, definition=definition, problem=problem)
 
 
 def _of_event(event: Event, resampling: Resampling, **options: Any) -> MeasureResult:

@@ -146,7 +146,7 @@ def curve_of(method: Method, event: Event, options: Mapping[str, Any]) -> tuple[
     slopes = np.broadcast_to(transform.rank_slopes[0], (2, transform.rank_slopes.shape[1]))
     if isinstance(transform, OrderPreserving):
         slopes = slopes + transform.class_slopes
-    below, above = (stretched(gaps, transform.knots, each) for each in slopes)
+    below, above = (stretched(gaps, transform.knots, of_class) for of_class in slopes)
     knots, heights = np.append(-gaps[:0:-1], gaps), np.append(-below[:0:-1], above)
     return LogitPiecewiseLinear((Polyline(knots, heights),)), diagnostics
 
@@ -252,18 +252,18 @@ def _compute(name: str) -> Callable[..., MeasureResult]:
     def compute(event: Event, resampling: Resampling, *, norm: float, folds: int, **options: Any) -> MeasureResult:
         # The posterior assumes independent rows, which those of a pooled event and of clusters are not.
         level = resampling.level if event.independent else None
-        found = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
+        fitted = fitted_error(event, name, norm=norm, folds=folds, level=level, options=options)
         cells = event.cells
         at = np.unique(np.searchsorted(cells.cumulative_w[1:], cells.mass * np.arange(_PLACES) / (_PLACES - 1)))
         at = np.minimum(at, len(cells) - 1)
         places = CurvePlaces(cells.p[at], take(cells.logit, at))
         parts = {
-            "alpha_1": plugged_error(cells, found.curve, 1),
-            "alpha_2": plugged_error(cells, found.curve, 2),
-            "log_loss": fitted_log_loss(cells, found.curve),
-            "map": {"predictions": places.p.tolist(), "calibrated": calibrated(found.curve, places).tolist()},
+            "alpha_1": plugged_error(cells, fitted.curve, 1),
+            "alpha_2": plugged_error(cells, fitted.curve, 2),
+            "log_loss": fitted_log_loss(cells, fitted.curve),
+            "map": {"predictions": places.p.tolist(), "calibrated": calibrated(fitted.curve, places).tolist()},
         }
-        return MeasureResult(found.value, found.debiased, found.interval, parts=parts, definition=found.diagnostics)
+        return MeasureResult(fitted.value, fitted.debiased, fitted.interval, parts=parts, definition=fitted.diagnostics)
 
     return compute
 

@@ -115,7 +115,11 @@ def largest_gaps(
         with step(2 * i, 2 * len(together)):
             shuffled = groups.resampled(several, debiased, shuffled=True)
         with step(2 * i + 1, 2 * len(together)):
-            drawn = groups.resampled([each for each in several if not _is_binned(each)], debiased, shuffled=False)
+            drawn = groups.resampled(
+                [request_of_several for request_of_several in several if not _is_binned(request_of_several)],
+                debiased,
+                shuffled=False,
+            )
         for request in several:
             key, known = request.key, np.array(list(values[request.key].values()))
             gaps[key] = groups.with_interval(request, gaps[key], known, shuffled[key], drawn.get(key))
@@ -136,8 +140,8 @@ def _between_clusters(request: MeasureRequest, gap: Gap, groups: Sequence[Subjec
 def gap_of(results: Mapping[str, MeasureResult]) -> tuple[Gap, dict[str, float]]:
     """Return the gap without an interval, and the values of the groups that have one."""
     of: Literal["value", "debiased"] = "debiased" if all(r.debiased is not None for r in results.values()) else "value"
-    found = {name: getattr(result, of) for name, result in results.items()}
-    known = {name: float(value) for name, value in found.items() if value is not None}
+    numbers = {name: getattr(result, of) for name, result in results.items()}
+    known = {name: float(value) for name, value in numbers.items() if value is not None}
     if len(known) < 2:
         return Gap(None, None, of, problem="no gap: fewer than two groups have a value"), known
     ranked = sorted(known, key=known.__getitem__)
@@ -154,8 +158,8 @@ def _counted(subject: Subject) -> npt.NDArray[np.bool_]:
     """Return whether each row has a weight above 0."""
     rows = subject.vector if isinstance(subject, Classes) else subject
     n = len(rows) // rows.per_row
-    found: npt.NDArray[np.bool_] = np.ones(n, np.bool_) if rows.w is None else rows.w[:: rows.per_row] > 0
-    return found
+    has_weight: npt.NDArray[np.bool_] = np.ones(n, np.bool_) if rows.w is None else rows.w[:: rows.per_row] > 0
+    return has_weight
 
 
 class _Groups:
@@ -195,33 +199,33 @@ class _Groups:
         if not requests:
             return {}
         fast, slow = repeated(requests, self.subject, debiased)
-        found: dict[str, list[Floats]] = {request.key: [] for request in requests}
+        drawn: dict[str, list[Floats]] = {request.key: [] for request in requests}
         for rows in self._rows(shuffled=shuffled):
             parts = np.split(rows, self.ends, axis=1)
             measured = [fast(part) for part in parts]
             for key in measured[0]:
-                found[key].append(np.stack([values[key] for values in measured], axis=1))
+                drawn[key].append(np.stack([values[key] for values in measured], axis=1))
             if slow:
                 for key, values in self._one_at_a_time(slow, parts, debiased).items():
-                    found[key].append(values)
-        kept = {key: np.concatenate(values) for key, values in found.items()}
-        kept = {key: values[np.isfinite(values).all(axis=1)] for key, values in kept.items()}
+                    drawn[key].append(values)
+        finite = {key: np.concatenate(values) for key, values in drawn.items()}
+        finite = {key: values[np.isfinite(values).all(axis=1)] for key, values in finite.items()}
         least = (1.0 - _LOST) * self.resampling.resamples
-        return {key: values if len(values) >= least else None for key, values in kept.items()}
+        return {key: values if len(values) >= least else None for key, values in finite.items()}
 
     def _one_at_a_time(
         self, requests: Sequence[MeasureRequest], parts: Sequence[Integers], debiased: Mapping[str, bool]
     ) -> dict[str, Floats]:
         plain = replace(self.resampling, level=None)
-        found = {request.key: np.full((len(parts[0]), len(parts)), np.nan) for request in requests}
+        values_by_key = {request.key: np.full((len(parts[0]), len(parts)), np.nan) for request in requests}
         for place in np.ndindex(len(parts[0]), len(parts)):
             check()
             with muted():
                 results = answers(requests, self.subject.rows(parts[place[1]][place[0]]), plain)
             for key, result in results.items():
                 value = result.debiased if debiased[key] else result.value
-                found[key][place] = np.nan if value is None else value
-        return found
+                values_by_key[key][place] = np.nan if value is None else value
+        return values_by_key
 
     def with_interval(
         self, request: MeasureRequest, gap: Gap, known: Floats, shuffled: Floats | None, drawn: Floats | None
@@ -265,15 +269,15 @@ def grouped_seconds(
     """
     part = size._replace(rows=-(-size.rows // max(groups, 1)))
     plain = replace(resampling, level=None)
-    each = groups * request.seconds(part, resampling)
+    of_groups = groups * request.seconds(part, resampling)
     if resampling.level is None or request.measure.own_interval:
-        return each
+        return of_groups
     # Resamples are measured without intervals. Binned errors are only permuted, and use the intervals of the groups.
     binned = request.measure.distance is not None and not request.measure.triangle
     again = resampling.resamples * groups * (request.seconds(part, plain) + _GROUP * size.events)
     if together and repeats(request):
         again = _RESAMPLED_ROW * resampling.resamples * size.rows * size.events
-    return 2.0 * each + again if binned else each + 2.0 * again
+    return 2.0 * of_groups + again if binned else of_groups + 2.0 * again
 
 
 def between_intervals(
@@ -281,8 +285,8 @@ def between_intervals(
 ) -> tuple[float, float] | None:
     """Return the smallest and largest difference that the intervals of the groups allow, by Bonferroni."""
     level = 1.0 - (1.0 - (resampling.level or 0.0)) / len(groups)
-    found = [request.compute(group, replace(resampling, level=level)).interval for group in groups]
-    lows, highs = ([ends[i] for ends in found if ends is not None] for i in (0, 1))
+    intervals = [request.compute(group, replace(resampling, level=level)).interval for group in groups]
+    lows, highs = ([ends[i] for ends in intervals if ends is not None] for i in (0, 1))
     if len(lows) < len(groups):
         return None
     return max(max(lows) - min(highs), 0.0), max(highs) - min(lows)

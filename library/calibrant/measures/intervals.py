@@ -136,9 +136,9 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
     """Join distances on the same rows; ``combine`` maps their sizes ``(..., parts)`` to ``(...)``."""
     ends = np.cumsum([len(part.gap) for part in parts])[:-1]
 
-    def together(each: Sequence[Callable[[Floats], Floats]]) -> Callable[[Floats], Floats]:
+    def together(functions: Sequence[Callable[[Floats], Floats]]) -> Callable[[Floats], Floats]:
         def found(u: Floats) -> Floats:
-            sizes = [of_part(piece) for of_part, piece in zip(each, np.split(u, ends, axis=-1), strict=True)]
+            sizes = [of_part(piece) for of_part, piece in zip(functions, np.split(u, ends, axis=-1), strict=True)]
             return combine(np.stack(sizes, axis=-1))
 
         return found
@@ -225,8 +225,8 @@ def _quantile(values: Floats, tail: float) -> float:
     place = tail * (len(values) - 1)
     below = int(place)
     above = min(below + 1, len(values) - 1)
-    found = np.partition(values, (below, above))
-    part, low, high = place - below, float(found[below]), float(found[above])
+    parted = np.partition(values, (below, above))
+    part, low, high = place - below, float(parted[below]), float(parted[above])
     # As in NumPy: from the nearer end, so that rounding is monotonic.
     return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
 
@@ -375,11 +375,11 @@ def resampled_interval(
 
     Rows are drawn with replacement, and ``again`` computes the measure. O(resamples x the measure).
     """
-    found = resampled_values(again, subject, resampling)
-    found = found[np.isfinite(found)]
-    if len(found) < (1.0 - _LOST) * resampling.resamples:
+    resampled = resampled_values(again, subject, resampling)
+    resampled = resampled[np.isfinite(resampled)]
+    if len(resampled) < (1.0 - _LOST) * resampling.resamples:
         raise TooFewRows("too many resamples have no value")
-    low, high = np.quantile(found, resampling.tails)
+    low, high = np.quantile(resampled, resampling.tails)
     if not low <= value <= high:
         raise TooFewRows("resamples are biased by more than their spread; use fewer bins or more rows")
     return 2.0 * value - float(high), 2.0 * value - float(low)
@@ -389,11 +389,11 @@ def resampled_values(again: Callable[[Subject], float], subject: Subject, resamp
     """Return the results of ``again`` for rows drawn with replacement: ``(resamples,)``, NaN without a value."""
     random = resampling.generator()
     draw = _drawer(subject)
-    found = np.empty(resampling.resamples)
+    values = np.empty(resampling.resamples)
     for i in range(resampling.resamples):
         report(i, resampling.resamples, "resamples")
-        found[i] = again(draw(random))
-    return found
+        values[i] = again(draw(random))
+    return values
 
 
 def _drawer(subject: Subject) -> Callable[[np.random.Generator], Subject]:

@@ -228,8 +228,8 @@ def kernel_distance(event: Event, kernel: Kernel, bandwidth: float, factor: floa
     cells = event.cells
     compressed = _compressed(cells, kernel, bandwidth)
     values, vectors = np.linalg.eigh(compressed.gram)
-    kept = values > _LEAST_EIGENVALUE * values[-1]
-    factors = vectors[:, kept] * np.sqrt(values[kept] * factor)
+    positive = values > _LEAST_EIGENVALUE * values[-1]
+    factors = vectors[:, positive] * np.sqrt(values[positive] * factor)
 
     def noise(group: Integers, groups: int) -> Floats:
         place = compressed.bins.index_of(event)
@@ -258,12 +258,12 @@ def block_means(
         raise TooFewRows("a block estimate needs at least block_size rows")
     chosen = order[: blocks * block_size].reshape(blocks, block_size)
     most = max(1, (_BLOCK * _BLOCK) // block_size**2)
-    found = []
+    parts = []
     for start in range(0, blocks, most):
         pairs = kernel_block(chosen[start : start + most])
         own = np.einsum("bii->b", pairs)
-        found.append((pairs.sum(axis=(1, 2)) - own) / (block_size * (block_size - 1)))
-    means = np.concatenate(found)
+        parts.append((pairs.sum(axis=(1, 2)) - own) / (block_size * (block_size - 1)))
+    means = np.concatenate(parts)
     error = float(means.std(ddof=1)) / math.sqrt(blocks) if blocks > 1 else math.nan
     return float(means.mean()), error, blocks
 
@@ -312,12 +312,12 @@ def _of_vector(
 ) -> MeasureResult:
     """Return the estimate with its interval, since both use the same sums over pairs."""
     sums = vector_sums(vector, kernel, bandwidth)
-    found = _estimated(sums, 1.0, estimator, sums.p_value)
-    if resampling.level is None or found.value is None:
-        return found
+    estimate = _estimated(sums, 1.0, estimator, sums.p_value)
+    if resampling.level is None or estimate.value is None:
+        return estimate
     influence = sums.influence(unbiased=estimator == "unbiased")
-    low, high = influence_interval(found.value, influence, vector, resampling)
-    return replace(found, interval=(max(low, 0.0), max(high, 0.0)))
+    low, high = influence_interval(estimate.value, influence, vector, resampling)
+    return replace(estimate, interval=(max(low, 0.0), max(high, 0.0)))
 
 
 def _estimated(sums: PairSums, factor: float, estimator: str, p_value: float | None) -> MeasureResult:
@@ -345,10 +345,10 @@ def _blocks(
 def _skce(
     subject: Event | Vector, resampling: Resampling, *, estimator: str, kernel: Kernel, bandwidth: float, **rest: Any
 ) -> MeasureResult:
-    found = _squared(subject, resampling, estimator=estimator, kernel=kernel, bandwidth=bandwidth, **rest)
+    squared = _squared(subject, resampling, estimator=estimator, kernel=kernel, bandwidth=bandwidth, **rest)
     # Gruber & Buettner (2022), (50) and (53): neither entropy nor sharpness, since pairs of rows are independent.
-    terms = {"entropy": 0.0, "calibration": found.value, "sharpness": 0.0}
-    return replace(found, parts={**found.parts, **terms})
+    terms = {"entropy": 0.0, "calibration": squared.value, "sharpness": 0.0}
+    return replace(squared, parts={**squared.parts, **terms})
 
 
 def _squared(
@@ -365,8 +365,8 @@ def _squared(
         raise InvalidOption("the label_kernel for the whole vector must be white")
     factor = _FACTOR[label_kernel] if isinstance(subject, Event) else 1.0
     if estimator == "block":
-        found = _blocks(subject, resampling, kernel, bandwidth, block_size)
-        return MeasureResult((found.value or 0.0) * factor, p_value=found.p_value, parts=found.parts)
+        of_blocks = _blocks(subject, resampling, kernel, bandwidth, block_size)
+        return MeasureResult((of_blocks.value or 0.0) * factor, p_value=of_blocks.p_value, parts=of_blocks.parts)
     if isinstance(subject, Vector):
         return _of_vector(subject.in_order() if resampling.level else subject, resampling, kernel, bandwidth, estimator)
     p_value = event_p_value(subject.cells, kernel, bandwidth)

@@ -259,9 +259,13 @@ class MeasureRequest:
         if own is not None:
             return once + (own if extent.events == 1 else 0.0)
         if entry.distance is not None or entry.influence is not None:
-            each = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS)
-            each += entry.resample_seconds(extent.rows, self.options)
-            return once + value + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * each)
+            of_resample = _RESAMPLE + _MULTIPLIER * min(extent.rows, GROUPS)
+            of_resample += entry.resample_seconds(extent.rows, self.options)
+            return (
+                once
+                + value
+                + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * of_resample)
+            )
         return once + (once + _ONCE * extent.events) * resampling.resamples * entry.resampled
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
@@ -275,20 +279,20 @@ class MeasureRequest:
             return MeasureResult(None, problem=f"no value: the measure is defined for {other}")
         try:
             with naming_reductions(subject):
-                found: MeasureResult = compute(subject, resampling, **self.options)
+                result: MeasureResult = compute(subject, resampling, **self.options)
         except MissingExtra:
             raise
         except CalibrationError as error:
             return MeasureResult(None, problem=f"no value: {error.detail}")
         if isinstance(subject, Event) and subject.per_row > 1 and not self.measure.pooled_p_value:
-            found = replace(found, p_value=None)  # the null distribution assumes independent events
+            result = replace(result, p_value=None)  # the null distribution assumes independent events
         if subject.clusters is None:
-            return found
-        invalid = {name: getattr(found, name) for name in _ALLOWANCES if name not in self.measure.clustered}
+            return result
+        invalid = {name: getattr(result, name) for name in _ALLOWANCES if name not in self.measure.clustered}
         lost = invalid.get("p_value") is not None or invalid.get("debiased") is not None
-        problem = "; ".join(text for text in (found.problem, DEPENDENT if lost else None) if text) or None
+        problem = "; ".join(text for text in (result.problem, DEPENDENT if lost else None) if text) or None
         left_out: dict[str, Any] = dict.fromkeys(invalid)
-        return replace(found, problem=problem, **left_out)
+        return replace(result, problem=problem, **left_out)
 
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
         """Return the result with its interval, if a level is given, and its full definition."""
@@ -319,20 +323,20 @@ class MeasureRequest:
         entry, subject = self.measure, subject.in_order()
         try:
             if entry.distance is not None:
-                found = distance_interval(
+                ends = distance_interval(
                     self.distance_of(subject, resampling), subject, resampling, triangle=entry.triangle
                 )
             elif entry.influence is not None:
-                found = influence_interval(value, self.influence_of(subject, resampling), subject, resampling)
+                ends = influence_interval(value, self.influence_of(subject, resampling), subject, resampling)
             elif entry.resampled:
-                found = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
+                ends = resampled_interval(value, lambda rows: self._value(rows, resampling), subject, resampling)
             else:
                 what = "it assumes independent rows" if entry.own_interval else "not defined for this measure"
                 # A test has no interval, so nothing is missing.
                 return None, f"no interval: {what}" if result.p_value is None or entry.own_interval else None
         except CalibrationError as error:
             return None, f"no interval: {error.detail}"
-        low, high = found
+        low, high = ends
         if entry.distance is not None:  # gaps on a grid may differ slightly from those of the value
             low, high = min(low, value), max(high, value)
         if entry.lowest is not None:
@@ -360,8 +364,8 @@ class MeasureRequest:
         if influence is None:
             raise TypeError(f"{self.measure.name} has no influence function")
         if not isinstance(subject, Classes):
-            found: Floats = influence(subject, resampling, **self.options)
-            return found
+            of_rows: Floats = influence(subject, resampling, **self.options)
+            return of_rows
         total = np.zeros(len(subject))
         for event in subject.events():
             check()
@@ -420,14 +424,14 @@ def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Re
     requests = list(requests)
     count = len(requests)
     if isinstance(subject, Classes):
-        found = _of_classes(requests, subject, replace(resampling, level=None))
+        results = _of_classes(requests, subject, replace(resampling, level=None))
     else:
-        found = []
+        results = []
         for i, request in enumerate(requests):
             with step(i, 2 * count, request.key):
-                found.append(request.of_one(subject, resampling))
+                results.append(request.of_one(subject, resampling))
     finished = {}
-    for i, (request, result) in enumerate(zip(requests, found, strict=True), count):
+    for i, (request, result) in enumerate(zip(requests, results, strict=True), count):
         with step(i, 2 * count, request.key):
             finished[request.key] = request.finished(result, subject, resampling)
     return finished
@@ -456,10 +460,10 @@ def plain_results(results: Mapping[str, MeasureResult]) -> dict[str, Any]:
 
 def plain_result(result: Any) -> dict[str, Any]:
     """Convert the dataclass of a result to a dictionary with lists and dictionaries."""
-    found = {each.name: getattr(result, each.name) for each in fields(result)}
-    for name, value in found.items():
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    for name, value in values.items():
         if isinstance(value, tuple):
-            found[name] = list(value)
+            values[name] = list(value)
         elif isinstance(value, Mapping):
-            found[name] = dict(value)
-    return found
+            values[name] = dict(value)
+    return values

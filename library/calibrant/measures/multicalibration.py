@@ -249,8 +249,8 @@ def error_of(
     resampling: Resampling | None = None,
 ) -> Multicalibration:
     """Return the multicalibration error of an event; raises ``InvalidOption`` if no segment has ``min_rows``."""
-    given = {"max_depth": max_depth, "max_values": max_values, "min_rows": min_rows, "n_segments": n_segments}
-    read_values(given, _OPTIONS, "multicalibration_error")
+    integers = {"max_depth": max_depth, "max_values": max_values, "min_rows": min_rows, "n_segments": n_segments}
+    read_values(integers, _OPTIONS, "multicalibration_error")
     if ties not in get_args(Ties):
         raise InvalidOption.at("/ties", f"must be one of: {', '.join(get_args(Ties))}")
     order = np.argsort(event.key, kind="stable")

@@ -105,8 +105,8 @@ def _of_clusters(
         covariance[:, :, part] = np.einsum("igt,jgt->ijt", off, off)
     empty = share < _EMPTY
     covariance[empty[:, None] | empty] = 0.0
-    each, spread = np.arange(len(share)), share * (1.0 - share)
-    variance = covariance[each, each]
+    kinds, spread = np.arange(len(share)), share * (1.0 - share)
+    variance = covariance[kinds, kinds]
     known = (variance > 0.0) & (spread > 0.0)
     # A kind without rows has as many independent rows as the most dependent of the other kinds.
     per_row = np.divide(variance, spread, out=np.zeros_like(spread), where=known).max(axis=0)
@@ -132,8 +132,8 @@ def outcome_shares(event: Event, thresholds: Floats) -> RowShares:
 def weighted_sum(of: RowShares, coefficients: npt.ArrayLike) -> Floats:
     """Return the sums of coefficients ``(k,)`` or ``(k, t)`` times shares: ``(t,)``."""
     c = np.asarray(coefficients, np.float64).reshape(len(of.share), -1)
-    found: Floats = np.einsum("kt,kt->t", np.broadcast_to(c, of.share.shape), of.share)
-    return found
+    total: Floats = np.einsum("kt,kt->t", np.broadcast_to(c, of.share.shape), of.share)
+    return total
 
 
 def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estimates:
@@ -146,18 +146,18 @@ def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estima
     share, squares, total = of.share, of.squares, of.total
     c = np.broadcast_to(np.asarray(coefficients, np.float64).reshape(len(share), -1), share.shape)
     value = weighted_sum(of, coefficients)
-    each = np.arange(len(share))
+    kinds = np.arange(len(share))
     if of.covariance is None:
         covariance = total * share[:, None] * share - share[:, None] * squares - squares[:, None] * share
-        covariance[each, each] += squares
+        covariance[kinds, kinds] += squares
     else:
         covariance = of.covariance
-    variance = np.maximum(covariance[each, each], 0.0)
+    variance = np.maximum(covariance[kinds, kinds], 0.0)
     spread = share * (1.0 - share)
     per_row = np.divide(variance, spread, out=np.full_like(spread, total), where=(variance > 0.0) & (spread > 0.0))
     scale = np.sqrt(variance)[:, None] * np.sqrt(variance)
     correlation = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    correlation[each, each] = 1.0
+    correlation[kinds, kinds] = 1.0
     correlation *= np.sign(c)[:, None] * np.sign(c)
     tail = (1.0 + level) / 2.0
     z = float(ndtri(tail) if of.covariance is None else stdtrit(of.freedom, tail)) ** 2 * per_row
@@ -203,12 +203,12 @@ def _measure(event: Event, resampling: Resampling, *, threshold: float, standard
     if standardised:
         _rate(event)
     of = outcome_shares(event, thresholds)
-    found = net_benefit(of, thresholds, resampling.level or 0.95, standardised=standardised)
+    benefit = net_benefit(of, thresholds, resampling.level or 0.95, standardised=standardised)
     rate = float(weighted_sum(of, EVENTS)[0])
     treat_all = (rate - threshold / (1.0 - threshold) * (1.0 - rate)) / (rate if standardised else 1.0)
     own = resampling.level is not None and event.independent
-    interval = (float(found.low[0]), float(found.high[0])) if own else None
-    return MeasureResult(float(found.value[0]), interval=interval, parts={"treat_all": treat_all})
+    interval = (float(benefit.low[0]), float(benefit.high[0])) if own else None
+    return MeasureResult(float(benefit.value[0]), interval=interval, parts={"treat_all": treat_all})
 
 
 def _influence(event: Event, _: Resampling, *, threshold: float, standardised: bool) -> Floats:

@@ -93,8 +93,8 @@ def _terms(event: Event, method: str, score: DecomposedScore, binning: BinsOf, n
 def _decomposition(
     event: Event, resampling: Resampling, *, score: DecomposedScore, method: str, binning: BinsOf, n_bins: int
 ) -> MeasureResult:
-    found = _terms(event, method, score, binning, n_bins)
-    result = MeasureResult(found.miscalibration, found.debiased, parts={**found.terms(), **clipped_parts(event, score)})
+    terms = _terms(event, method, score, binning, n_bins)
+    result = MeasureResult(terms.miscalibration, terms.debiased, parts={**terms.terms(), **clipped_parts(event, score)})
     if not event.independent or not _simulated(method, score):
         return result
 
@@ -103,7 +103,7 @@ def _decomposition(
             cells, again = compressed(event.cells), lambda drawn: corp_decomposition(drawn, score).miscalibration
         else:
             cells, again = cells_of_bins(bins_of(event.cells, binning, n_bins)), divergence
-        return simulated_interval(found.miscalibration, cells, likely_truth(event.cells, cells.p), again, resampling)
+        return simulated_interval(terms.miscalibration, cells, likely_truth(event.cells, cells.p), again, resampling)
 
     return with_interval(result, interval, resampling)
 
@@ -123,8 +123,8 @@ def _simulation_seconds(n: int, options: Mapping[str, Any], resampling: Resampli
 def _sum_of_classes(vector: Vector, _: Resampling, *, score: DecomposedScore, **how: Any) -> MeasureResult:
     if score != "brier":
         raise InvalidOption("for the whole vector only the score brier can be decomposed")
-    found = summed([_terms(event, score=score, **how) for event in Classes(vector).events()])
-    return MeasureResult(found.miscalibration, found.debiased, parts=found.terms())
+    terms = summed([_terms(event, score=score, **how) for event in Classes(vector).events()])
+    return MeasureResult(terms.miscalibration, terms.debiased, parts=terms.terms())
 
 
 def _decomposition_distance(

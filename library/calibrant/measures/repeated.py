@@ -206,11 +206,11 @@ def _ece(of: _Resamples, debiased: bool, *, norm: int | str, binning: str, n_bin
 
 def _ece_sweep(of: _Resamples, debiased: bool, *, norm: int | str, binning: str) -> Floats:  # noqa: ARG001 - one value
     cut = of.of_equal_mass
-    counts, found = cut.swept(), np.empty(len(of.p))
+    counts, errors = cut.swept(), np.empty(len(of.p))
     for n_bins in np.unique(counts).tolist():
         which = np.flatnonzero(counts == n_bins)
-        found[which] = _error(*cut.bins(n_bins, which), norm, debiased)
-    return found
+        errors[which] = _error(*cut.bins(n_bins, which), norm, debiased)
+    return errors
 
 
 class _AtOnce(NamedTuple):

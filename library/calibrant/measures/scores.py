@@ -119,14 +119,14 @@ def spread(subject: Event | Vector, score: ScoreName) -> Floats:
 
 
 def _divergence(P: Floats, mean: Floats, score: ScoreName) -> Floats:
-    found: Floats
+    divergences: Floats
     if score == "brier":
-        found = ((P - mean) ** 2).sum(axis=1)
+        divergences = ((P - mean) ** 2).sum(axis=1)
     elif score == "log-loss":
-        found = rel_entr(P, mean).sum(axis=1)
+        divergences = rel_entr(P, mean).sum(axis=1)
     else:
-        found = np.linalg.norm(P, axis=1) - P @ mean / np.linalg.norm(mean)
-    return np.maximum(found, 0.0)
+        divergences = np.linalg.norm(P, axis=1) - P @ mean / np.linalg.norm(mean)
+    return np.maximum(divergences, 0.0)
 
 
 def mean_prediction(subject: Event | Vector) -> Floats:
@@ -142,10 +142,10 @@ def mean_prediction(subject: Event | Vector) -> Floats:
 
 
 def _by_block(vector: Vector, compute: Callable[[Floats, npt.NDArray[np.int64]], Floats]) -> Floats:
-    found = np.empty(len(vector))
+    scores = np.empty(len(vector))
     for rows, P in _blocks(vector):
-        found[rows] = compute(P, vector.labels[rows])
-    return found
+        scores[rows] = compute(P, vector.labels[rows])
+    return scores
 
 
 def _blocks(vector: Vector) -> Iterator[tuple[slice, Floats]]:
@@ -200,8 +200,8 @@ def corp_decomposition(cells: Cells, score: DecomposedScore) -> Decomposition:
     x = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
     # The observed frequency in a block is x, so that its score is the entropy of x.
     best = float(cells.w @ _entropy(x, score)) / cells.mass
-    given, uncertainty = _score(cells, score), _uncertainty(cells, score)
-    return Decomposition(given, max(given - best, 0.0), max(uncertainty - best, 0.0), uncertainty)
+    mean_score, uncertainty = _score(cells, score), _uncertainty(cells, score)
+    return Decomposition(mean_score, max(mean_score - best, 0.0), max(uncertainty - best, 0.0), uncertainty)
 
 
 def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, n_bins: int) -> Decomposition:
@@ -217,18 +217,24 @@ def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, 
     bins = bins_of(cells, binning, n_bins)
     bins = replace(bins, mean_y=np.clip(bins.mean_y, 0.0, 1.0))  # differences of sums have rounding errors
     share = bins.mass / bins.mass.sum()
-    given, uncertainty = _score(cells, score), _uncertainty(cells, score)
+    mean_score, uncertainty = _score(cells, score), _uncertainty(cells, score)
     discrimination = max(uncertainty - float(share @ _entropy(bins.mean_y, score)), 0.0)
     if score == "log-loss":
-        found = divergence(cells_of_bins(bins))
-        return Decomposition(given, found, discrimination, uncertainty, given - found + discrimination - uncertainty)
+        miscalibration = divergence(cells_of_bins(bins))
+        return Decomposition(
+            mean_score,
+            miscalibration,
+            discrimination,
+            uncertainty,
+            mean_score - miscalibration + discrimination - uncertainty,
+        )
     place = bins.index_of(cells)
     off = cells.p - bins.mean_p[place]
     variance = float(cells.w @ off**2) / cells.mass
     covariance = 2.0 * float(off @ (cells.wy - cells.w * bins.mean_y[place])) / cells.mass
     plain, debiased = expected_calibration_errors(share, bins.rows, bins.mean_p, bins.mean_y, 2)
     return Decomposition(
-        given,
+        mean_score,
         float(plain),
         discrimination,
         uncertainty,
@@ -275,8 +281,8 @@ def _score(cells: Cells, score: DecomposedScore) -> float:
 
 def _entropy(share: Floats, score: DecomposedScore) -> Floats:
     """Return the generalised entropy g of observed frequencies, with 0 log 0 = 0."""
-    found: Floats = share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
-    return found
+    entropy: Floats = share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
+    return entropy
 
 
 def _uncertainty(cells: Cells, score: DecomposedScore) -> float:

@@ -79,8 +79,8 @@ def rejected_wrong(cells: Cells, abstention: Floats) -> Floats:
     does not depend on the order of the rows. O(m + a log m).
     """
     wrong = cells.cumulative_w - cells.cumulative_wy
-    found: Floats = np.interp(abstention * cells.mass, cells.cumulative_w, wrong) / cells.mass
-    return found
+    shares: Floats = np.interp(abstention * cells.mass, cells.cumulative_w, wrong) / cells.mass
+    return shares
 
 
 def accepted_wrong(cells: Cells, abstention: Floats) -> Floats:
@@ -117,8 +117,8 @@ def selective_influence(claim: Event, abstention: float, cost_ratio: float) -> F
     # A row of weight 0 has no cell; its influence is not used.
     rejected = share_rejected[np.minimum(np.searchsorted(cells.key, claim.key), len(cells) - 1)]
     wrong = 1.0 - claim.y
-    found: Floats = cost_ratio * (wrong - wrong_share - (wrong - threshold_error) * rejected + removed)
-    return found
+    influence: Floats = cost_ratio * (wrong - wrong_share - (wrong - threshold_error) * rejected + removed)
+    return influence
 
 
 def cost_plane(
@@ -164,16 +164,16 @@ def cost_plane(
         raise InvalidWeight("the two models' rows have different weights")
     rates = _read(abstention, "/abstention", "must be numbers from 0 to 1", 0.0, 1.0)
     ratios = _read(cost_ratios, "/cost_ratios", "must be numbers above 0", np.nextafter(0.0, 1.0), 1e300)
-    one, other = (selective_costs(model.confidence().cells, rates, ratios) for model in (first, second))
-    larger = np.maximum(one, other)
-    relative = np.divide(one - other, larger, out=np.zeros_like(larger), where=larger > 0.0)
-    return CostPlane(rates, ratios, one, other, relative)
+    costs, other = (selective_costs(model.confidence().cells, rates, ratios) for model in (first, second))
+    larger = np.maximum(costs, other)
+    relative = np.divide(costs - other, larger, out=np.zeros_like(larger), where=larger > 0.0)
+    return CostPlane(rates, ratios, costs, other, relative)
 
 
-def _same(one: Floats | None, other: Floats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def _same(weights: Floats | None, other: Floats | None) -> bool:
+    if weights is None or other is None:
+        return weights is other
+    return np.array_equal(weights, other)
 
 
 def _read(values: Sequence[float], where: str, what: str, low: float, high: float) -> Floats:

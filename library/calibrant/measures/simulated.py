@@ -45,7 +45,7 @@ def simulated_interval(
     if len(cells) > MOST_CELLS:
         raise InvalidOption(f"labels can be simulated for at most {MOST_CELLS:,} bins")
     draws, observed = min(resampling.resamples, _SIMULATIONS), again(cells)
-    found: dict[float, Floats] = {}
+    simulated: dict[float, Floats] = {}
 
     def labelled(share: Floats) -> float:
         check()
@@ -55,12 +55,12 @@ def simulated_interval(
         return np.clip(cells.p + s * (truth - cells.p), 0.0, 1.0)
 
     def short(s: float, tail: float) -> bool:
-        if s not in found:
+        if s not in simulated:
             random = np.random.default_rng([resampling.seed, 2])
             shares = observed_frequencies(cells, path(s), draws, random)
-            found[s] = np.array([labelled(share) for share in shares])
+            simulated[s] = np.array([labelled(share) for share in shares])
         # The observed value is equally likely to have any rank among S draws: probability k / (S + 1).
-        return float(np.quantile(found[s], tail, method="weibull")) < observed
+        return float(np.quantile(simulated[s], tail, method="weibull")) < observed
 
     def end(tail: float) -> float:
         if not short(0.0, tail):

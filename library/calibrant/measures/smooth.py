@@ -75,9 +75,9 @@ def cosines(event: Event) -> Floats:
 def smoothed(waves: Floats, sigma: float, intervals: int) -> Floats:
     """Return the smoothed residual at 0, 1/intervals, ..., 1 from its cosines: ``(intervals + 1,)``."""
     count = min(len(waves), int(_REACH / (np.pi * sigma)) + 2, intervals)
-    kept = np.zeros(intervals + 1)
-    kept[:count] = waves[:count] * np.exp(-0.5 * (np.pi * sigma * np.arange(count)) ** 2)
-    values: Floats = scipy.fft.dct(kept, type=1)
+    low_frequencies = np.zeros(intervals + 1)
+    low_frequencies[:count] = waves[:count] * np.exp(-0.5 * (np.pi * sigma * np.arange(count)) ** 2)
+    values: Floats = scipy.fft.dct(low_frequencies, type=1)
     return values
 
 
@@ -133,8 +133,8 @@ def smooth_distance(event: Event, bandwidth: float | None = None) -> Distance:
     share[[0, -1]] /= 2.0
 
     def size(v: Floats) -> Floats:
-        found: Floats = np.abs(v) @ share
-        return found
+        sizes: Floats = np.abs(v) @ share
+        return sizes
 
     return Distance(gap, noise, size)
 
@@ -156,24 +156,24 @@ def kde_ece(event: Event, form: Form, norm: int) -> tuple[float, float]:
     on the order of the rows; here it is that of the previous grid point. The kernel biases the estimate, which does not
     converge to 0 for calibrated predictions. O(n + grid log grid).
     """
-    found = densities(event)
+    estimated = densities(event)
     if form == "integral":
-        off = np.abs(found.x - found.share) ** norm
-        value = np.trapezoid(off * found.density, found.x) / np.trapezoid(found.density, found.x)
-        return float(value), found.bandwidth
-    off = np.abs(found.share[nearest(event.p, found.x)] - event.p) ** norm
-    return float(off.mean() if event.w is None else np.average(off, weights=event.w)), found.bandwidth
+        off = np.abs(estimated.x - estimated.share) ** norm
+        value = np.trapezoid(off * estimated.density, estimated.x) / np.trapezoid(estimated.density, estimated.x)
+        return float(value), estimated.bandwidth
+    off = np.abs(estimated.share[nearest(event.p, estimated.x)] - event.p) ** norm
+    return float(off.mean() if event.w is None else np.average(off, weights=event.w)), estimated.bandwidth
 
 
 def kde_distance(event: Event, form: Form, norm: int) -> Distance:
     """Return (c - x) x density at 512 points in [0, 1] for a fixed bandwidth; the noise is not clipped."""
-    found = densities(event)
-    if 3.0 * found.bandwidth < 2.0 / _POINTS:
+    estimated = densities(event)
+    if 3.0 * estimated.bandwidth < 2.0 / _POINTS:
         raise OnePrediction("the predictions are too close to each other for the grid of the interval")
     x = (np.arange(_POINTS) + 0.5) / _POINTS
-    at = nearest(x, found.x)
-    density = found.density[at]
-    gap = (found.share[at] - x) * density
+    at = nearest(x, estimated.x)
+    density = estimated.density[at]
+    gap = (estimated.share[at] - x) * density
     w = np.ones(len(event)) if event.w is None else event.w
     if form == "integral":
         share = density / density.sum()
@@ -183,10 +183,10 @@ def kde_distance(event: Event, form: Form, norm: int) -> Distance:
     inverse = np.divide(1.0, density, out=np.zeros_like(density), where=known)
 
     def noise(group: Integers, groups: int) -> Floats:
-        off = event.y - found.share[nearest(event.p, found.x)]
+        off = event.y - estimated.share[nearest(event.p, estimated.x)]
         position = np.clip(event.p * _POINTS - 0.5, 0.0, _POINTS - 1.0)
         sums = shared_by_group(position, off * row_scale(event), group, groups, _POINTS)
-        kernel = sum(triweight(x - mirror[:, None], found.bandwidth) for mirror in (x, -x, 2.0 - x))
+        kernel = sum(triweight(x - mirror[:, None], estimated.bandwidth) for mirror in (x, -x, 2.0 - x))
         deviations: Floats = sums @ kernel / w.sum()
         return deviations
 

@@ -225,7 +225,7 @@ def _ranges(surplus: Floats, variance: Floats) -> tuple[Floats, int]:
     edges = np.searchsorted(place, np.arange(_PARTS + 1) / _PARTS)
     first, last = np.triu_indices(_PARTS + 1, 1)
     sums = [np.append(0.0, np.cumsum(values))[edges] for values in (surplus, variance)]
-    of, precision = (each[last] - each[first] for each in sums)
+    of, precision = (sums_to[last] - sums_to[first] for sums_to in sums)
     score = of**2 / (precision + _RANGE_SCALE**-2) / 2.0 - np.log1p(precision * _RANGE_SCALE**2) / 2.0
     best = np.argsort(-score, kind="stable")[:_RANGES]
     block = np.arange(len(surplus))
@@ -238,14 +238,14 @@ def _gains(n: Floats, y: Floats, p: Floats, deltas: Floats) -> Floats:
     q = np.clip(p / np.maximum(n, 1.0), 0.0, 1.0)
     # As in ``log_bets``, for any shifts.
     losses = [(n * np.maximum(np.log1p(q * np.expm1(delta)) - q * delta, 0.0)).sum(axis=1) for delta in deltas]
-    found: Floats = (y - p) @ deltas.T - np.stack(losses, axis=1)
-    return found
+    ratios: Floats = (y - p) @ deltas.T - np.stack(losses, axis=1)
+    return ratios
 
 
 def _since(gains: Floats) -> Floats:
     """Return the sums over each bucket and all later ones."""
-    found: Floats = np.cumsum(gains[::-1], axis=0)[::-1]
-    return found
+    totals: Floats = np.cumsum(gains[::-1], axis=0)[::-1]
+    return totals
 
 
 def _middles() -> Floats:
@@ -271,7 +271,7 @@ def _gap(tally: Tally) -> tuple[tuple[float, float], float, int]:
     first, last = np.triu_indices(len(_ENDS), 1)
     sums = (cells.w, cells.wy - cells.w * cells.p, cells.w * cells.p * (1.0 - cells.p))
     of = [np.append(0.0, np.cumsum(values))[edges] for values in sums]
-    rows, surplus, variance = (each[last] - each[first] for each in of)
+    rows, surplus, variance = (sums_to[last] - sums_to[first] for sums_to in of)
     # A constant of one row keeps ranges with few rows from having the largest ratio.
     best = int((surplus**2 / (variance + 1.0)).argmax())
     ends = (round(float(_ENDS[first[best]]), 9), round(float(_ENDS[last[best]]), 9))
@@ -279,15 +279,15 @@ def _gap(tally: Tally) -> tuple[tuple[float, float], float, int]:
 
 
 def _read_buckets(buckets: Any) -> list[Tally]:
-    given: list[Any] = list(buckets) if np.iterable(buckets) else [buckets]
-    held = [bucket for bucket in given if bucket is not None]
+    listed: list[Any] = list(buckets) if np.iterable(buckets) else [buckets]
+    held = [bucket for bucket in listed if bucket is not None]
     if not all(isinstance(bucket, EventTally) for bucket in held):
         raise InvalidOption.at("/buckets", "must be a sequence of EventTally, as returned by calibrant.tally, or None")
     if len({(bucket.reduction, bucket.scale, bucket.n_classes) for bucket in held}) > 1:
         raise InvalidOption.at("/buckets", "must be tallies of the same event, scale and number of classes")
     if not any(len(bucket) for bucket in held):
         raise EmptyBatch.at("/buckets", "have no rows")
-    return [merged([]) if bucket is None else bucket.tally for bucket in given]
+    return [merged([]) if bucket is None else bucket.tally for bucket in listed]
 
 
 def _read_time(time: Any) -> Any:
@@ -299,14 +299,14 @@ def _read_time(time: Any) -> Any:
     return time
 
 
-def _read_times(given: Sequence[Any], n: int) -> Floats:
+def _read_times(times: Sequence[Any], n: int) -> Floats:
     """Return the ends of the buckets as numbers: ``(n + 1,)``."""
-    if len(given) != n + 1:
+    if len(times) != n + 1:
         raise LengthMismatch.at("/times", f"must have {n + 1} values, the ends of {n} buckets")
-    dates = [isinstance(value, dt.datetime) for value in given]
+    dates = [isinstance(value, dt.datetime) for value in times]
     try:
-        found = np.array([value - given[0] for value in given]) / dt.timedelta(seconds=1) if all(dates) else given
-        ends = np.array(found, dtype=np.float64)
+        numbers = np.array([value - times[0] for value in times]) / dt.timedelta(seconds=1) if all(dates) else times
+        ends = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError):
         raise NotANumber.at("/times", "must be numbers, dates, or datetimes with the same kind of time zone") from None
     if not np.isfinite(ends).all() or (np.diff(ends) <= 0.0).any():

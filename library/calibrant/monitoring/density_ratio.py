@@ -83,8 +83,8 @@ def density_ratios(reference: Any, window: Any, *, largest: float = 50.0) -> Flo
     in_window = np.arange(len(positions)) >= n
     score = _scores(positions, sum(sizes), in_window)[:n]
     ratio = np.minimum(np.exp(np.clip(score, -50.0, 50.0)) * (n / (len(positions) - n)), most)
-    found: Floats = ratio / ratio.mean()
-    return found
+    weights: Floats = ratio / ratio.mean()
+    return weights
 
 
 def _same_columns(reference: Any, window: Any) -> Any:
@@ -102,8 +102,8 @@ def _columns(features: Any, pointer: str) -> list[npt.NDArray[Any]]:
     else:
         values = array_of(features, pointer[1:])
         if values.ndim != 2:
-            one = f"np.reshape({pointer[1:]}, (-1, 1))"
-            raise WrongShape.at(pointer, f"must have shape (n, D); of one feature, pass {one}")
+            reshaped = f"np.reshape({pointer[1:]}, (-1, 1))"
+            raise WrongShape.at(pointer, f"must have shape (n, D); of one feature, pass {reshaped}")
         columns = list(values.T)
     if not columns:
         raise WrongShape.at(pointer, "must have at least one column")
@@ -130,9 +130,9 @@ def _codes(old: npt.NDArray[Any], new: npt.NDArray[Any], column: int) -> npt.NDA
     texts = np.array(["" if x is None or x != x else f"={x}" for x in [*old.tolist(), *new.tolist()]])
     levels, code, count = np.unique(texts, return_inverse=True, return_counts=True)
     if len(levels) > _LEVELS:
-        kept = np.argsort(-count, kind="stable")[: _LEVELS - 1]
-        place = np.full(len(levels), len(kept))
-        place[kept] = np.arange(len(kept))
+        frequent = np.argsort(-count, kind="stable")[: _LEVELS - 1]
+        place = np.full(len(levels), len(frequent))
+        place[frequent] = np.arange(len(frequent))
         code = place[code]
     return np.asarray(code, dtype=np.int64).ravel()
 
@@ -142,8 +142,8 @@ def _scores(positions: npt.NDArray[np.int64], size: int, y: npt.NDArray[np.bool_
     theta, intercept_free = np.zeros(size + 1), np.append(np.full(size, _RIDGE), 0.0)
 
     def scores(at: Floats) -> Floats:
-        found: Floats = at[positions].sum(axis=1) + at[-1]
-        return found
+        log_odds: Floats = at[positions].sum(axis=1) + at[-1]
+        return log_odds
 
     def loss(at: Floats, f: Floats) -> float:
         return float((np.logaddexp(0.0, f) - y * f).sum() + intercept_free @ at**2 / 2.0)

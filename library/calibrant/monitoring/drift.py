@@ -183,14 +183,14 @@ def _log_weight(start: int) -> float:
 
 def _marginal(inside: Floats, rows: Floats) -> Floats:
     """Return the log probability of a sequence under Jeffreys' prior Beta(1/2, 1/2)."""
-    found: Floats = betaln(inside + 0.5, rows - inside + 0.5) - betaln(0.5, 0.5)
-    return found
+    log_probability: Floats = betaln(inside + 0.5, rows - inside + 0.5) - betaln(0.5, 0.5)
+    return log_probability
 
 
 def _highest(inside: Floats, rows: Floats) -> Floats:
     """Return the largest log likelihood of a sequence over its probability."""
-    found: Floats = xlogy(inside, inside / rows) + xlog1py(rows - inside, -inside / rows)
-    return found
+    log_likelihood: Floats = xlogy(inside, inside / rows) + xlog1py(rows - inside, -inside / rows)
+    return log_likelihood
 
 
 @cache
@@ -203,8 +203,8 @@ def _cells() -> Integers:
 
 def drift_ranges() -> Floats:
     """Return the range of predictions of each set: ``(J, 2)``."""
-    found: Floats = borders()[_cells()].T
-    return found
+    ends: Floats = borders()[_cells()].T
+    return ends
 
 
 def drift_counts(tally: Tally) -> Floats:

@@ -263,11 +263,11 @@ class PerformanceEstimator(Compared):
         if late is not None and self._rejected(late, alpha):
             reason = f"labels that arrived later reject the calibration of the reference at alpha = {alpha:g}"
             return PerformanceEstimate(n, {}, None, None, None, level, reason)
-        found = _figures(self.map, window, self.threshold)
-        parts = np.array([_figures(each, window, self.threshold).flat() for each in self.without])
-        variance = found.flat_variances() + _jackknife(parts) + self.between
+        figures = _figures(self.map, window, self.threshold)
+        parts = np.array([_figures(fitted, window, self.threshold).flat() for fitted in self.without])
+        variance = figures.flat_variances() + _jackknife(parts) + self.between
         reach = float(ndtri(0.5 + level / 2.0)) * np.sqrt(variance)
-        return _estimate(found, reach, n, level)
+        return _estimate(figures, reach, n, level)
 
     def realised(self, estimate: PerformanceEstimate, predictions: Any, labels: Any = None) -> PerformanceEstimate:
         """Add the realised figures to an estimate, once labels are known.
@@ -337,8 +337,10 @@ class PerformanceEstimator(Compared):
             c, y, counts = c[-most:], y[-most:], counts[-most:]
         elif counts.sum() > most:
             counts = np.floor(counts * (most / counts.sum()))
-        kept = counts > 0
-        counted = tally_of(np.clip(c[kept], 0.0, 1.0), y[kept].astype(np.int8), counts=counts[kept].astype(np.int64))
+        filled = counts > 0
+        counted = tally_of(
+            np.clip(c[filled], 0.0, 1.0), y[filled].astype(np.int8), counts=counts[filled].astype(np.int64)
+        )
         return evidence(log_factors(counted)[None]).level <= alpha
 
 
@@ -433,13 +435,13 @@ def fit_performance_estimator(
     event = _event_of(predictions, parts[0].predictions, reduction_by_name(reduction, parts[0].class_names))
     fitted_with: dict[str, Any] = {"method": method, "options": options, "seed": seed}
     try:
-        found = _fitted(parts, event, threshold, weighted=weights is not None, **fitted_with)
+        estimator = _fitted(parts, event, threshold, weighted=weights is not None, **fitted_with)
     except InvalidOption:
         refuse_misspelt(
             "fit_performance_estimator", options, list(signature(fit_performance_estimator).parameters)[:-1]
         )
         raise
-    return replace(found, scale=_scale_of(predictions, scale))
+    return replace(estimator, scale=_scale_of(predictions, scale))
 
 
 def estimator_of_event(event: Event, w: Floats, name: str, threshold: float) -> PerformanceEstimator:
@@ -469,12 +471,12 @@ def _fitted(
     fitting = Fitting.read(method or ("sms" if whole else "isotonic"), options or {}, fitted_to)
     context, fits = FitContext(seed), []
     for left_out in (None, *range(len(parts))):
-        kept = [part for j, part in enumerate(parts) if j != left_out]
-        fits.append(fitting.run(_joined(kept, weighted=weighted), context))
+        others = [part for j, part in enumerate(parts) if j != left_out]
+        fits.append(fitting.run(_joined(others, weighted=weighted), context))
     estimated = [_figures(fit, part, threshold) for fit, part in zip(fits[1:], parts, strict=True)]
     realised = [_realised(fits[0], part, threshold) for part in parts]
-    errors = np.array([one.flat() - two.flat() for one, two in zip(realised, estimated, strict=True)])
-    sampling = np.array([one.flat_variances() for one in estimated])
+    errors = np.array([figures.flat() - two.flat() for figures, two in zip(realised, estimated, strict=True)])
+    sampling = np.array([figures.flat_variances() for figures in estimated])
     total = sum(float(part.w.sum()) for part in parts)
     effective = total**2 / sum(float(part.squares.sum()) for part in parts)
     n = sum(len(part.w) for part in parts) if weighted else round(total)
@@ -524,16 +526,16 @@ def _labelled(
     if type(count) is not int or not 2 <= count <= 100:
         raise InvalidOption.at("/windows", "must be an integer from 2 to 100")
     options = {"weights": weights, "class_names": class_names, "pos_label": pos_label}
-    one = _read(predictions, labels, scale, reduction, **options)
-    if one.labels is None:
+    whole = _read(predictions, labels, scale, reduction, **options)
+    if whole.labels is None:
         raise EmptyBatch.at("/labels", "are needed for the reference period")
-    return _cut(one, count)
+    return _cut(whole, count)
 
 
 def _cut(whole: _Window, count: int) -> list[_Window]:
     """Cut a labelled window into consecutive ones; rows without weight are left out. Raises ``TooFewRows``."""
-    kept = np.flatnonzero(whole.w)
-    n, least = len(kept), count * _FEWEST
+    weighted_rows = np.flatnonzero(whole.w)
+    n, least = len(weighted_rows), count * _FEWEST
     if n < least:
         weighted = "" if n == len(whole.w) else " of positive weight"
         raise TooFewRows.at("/predictions", f"has {n_rows(n)}{weighted}, but {count} windows need at least {least}")
@@ -545,7 +547,7 @@ def _cut(whole: _Window, count: int) -> list[_Window]:
             squares=whole.squares[at],
             labels=whole.labels[at],
         )
-        for at in (kept[n * j // count : n * (j + 1) // count] for j in range(count))
+        for at in (weighted_rows[n * j // count : n * (j + 1) // count] for j in range(count))
     ]
 
 
@@ -593,10 +595,12 @@ def _reduced(predictions: Predictions, reduction: str | None) -> Predictions:
 def _joined(parts: Sequence[_Window], *, weighted: bool) -> Batch:
     """Return the rows of several labelled windows as a batch to fit."""
     first = parts[0].predictions
-    given = replace(first, given=np.concatenate([part.predictions.given for part in parts]), clipped=0, renormalised=0)
+    predictions = replace(
+        first, given=np.concatenate([part.predictions.given for part in parts]), clipped=0, renormalised=0
+    )
     w = np.concatenate([part.w for part in parts])
     labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
-    return Batch(given, labels, None if (w == 1.0).all() else w, "importance" if weighted else "frequency")
+    return Batch(predictions, labels, None if (w == 1.0).all() else w, "importance" if weighted else "frequency")
 
 
 def _figures(map: CalibrationMap, window: _Window, threshold: float) -> Figures:
@@ -620,8 +624,8 @@ def _of(c: Floats, window: _Window, threshold: float, *, confident: bool) -> Fig
 
 def _jackknife(parts: Floats) -> Floats:
     """Return the delete-a-group jackknife variance of estimates without one group each, ``(W, F)``."""
-    found: Floats = np.square(parts - parts.mean(axis=0)).sum(axis=0) * (len(parts) - 1) / len(parts)
-    return found
+    variance: Floats = np.square(parts - parts.mean(axis=0)).sum(axis=0) * (len(parts) - 1) / len(parts)
+    return variance
 
 
 def _between(errors: Floats, sampling: Floats, moved: Floats) -> Floats:
@@ -636,20 +640,20 @@ def _between(errors: Floats, sampling: Floats, moved: Floats) -> Floats:
         weight = 1.0 / expected
         cochran = (np.square(errors) * weight).sum(axis=0)
         total = weight.sum(axis=0)
-        found = (cochran - count) / total
-    rejected = (cochran > chdtri(count, _HOMOGENEITY)) & (sampling > 0.0).all(axis=0) & np.isfinite(found)
-    return np.where(rejected, np.maximum(np.nan_to_num(found), 0.0), 0.0)
+        variance = (cochran - count) / total
+    rejected = (cochran > chdtri(count, _HOMOGENEITY)) & (sampling > 0.0).all(axis=0) & np.isfinite(variance)
+    return np.where(rejected, np.maximum(np.nan_to_num(variance), 0.0), 0.0)
 
 
-def _estimate(found: Figures, reach: Floats, n: int, level: float) -> PerformanceEstimate:
-    count = len(found.names)
-    low, high = found.flat() - reach, found.flat() + reach
+def _estimate(estimated: Figures, reach: Floats, n: int, level: float) -> PerformanceEstimate:
+    count = len(estimated.names)
+    low, high = estimated.flat() - reach, estimated.flat() + reach
     figures = {}
-    for j, name in enumerate(found.names):
-        if math.isfinite(found.values[j]):
-            top = math.inf if name in _UNLIMITED else found.confusion.shape[0] * 1.0 if name == "brier" else 1.0
+    for j, name in enumerate(estimated.names):
+        if math.isfinite(estimated.values[j]):
+            top = math.inf if name in _UNLIMITED else estimated.confusion.shape[0] * 1.0 if name == "brier" else 1.0
             ends = max(float(low[j]), 0.0), min(float(high[j]), top)
-            figures[name] = EstimatedFigure(float(found.values[j]), *ends, math.sqrt(float(found.variances[j])))
-    shape = found.confusion.shape
+            figures[name] = EstimatedFigure(float(estimated.values[j]), *ends, math.sqrt(float(estimated.variances[j])))
+    shape = estimated.confusion.shape
     lowest, highest = (np.clip(end[count:], 0.0, 1.0).reshape(shape) * n for end in (low, high))
-    return PerformanceEstimate(n, figures, found.confusion * n, lowest, highest, level)
+    return PerformanceEstimate(n, figures, estimated.confusion * n, lowest, highest, level)

@@ -65,12 +65,12 @@ class _Requests:
     def pictures(self, event: Event) -> dict[str, dict[str, Any]]:
         return diagrams_of(self.diagrams, event, self.resampling)
 
-    def gaps(self, events: Mapping[str, Event], found: Mapping[str, Answers]) -> dict[str, Gap]:
-        return {request.key: self._gap(request, events, found) for request in self.measures}
+    def gaps(self, events: Mapping[str, Event], of_groups: Mapping[str, Answers]) -> dict[str, Gap]:
+        return {request.key: self._gap(request, events, of_groups) for request in self.measures}
 
-    def _gap(self, request: MeasureRequest, events: Mapping[str, Event], found: Mapping[str, Answers]) -> Gap:
+    def _gap(self, request: MeasureRequest, events: Mapping[str, Event], of_groups: Mapping[str, Answers]) -> Gap:
         """Return the largest gap; its interval is what the intervals of the groups allow (Bonferroni)."""
-        results = {name: answered[request.key] for name, answered in found.items()}
+        results = {name: answered[request.key] for name, answered in of_groups.items()}
         gap = gap_of(results)[0]
         if self.resampling.level is None or gap.value is None:
             return gap

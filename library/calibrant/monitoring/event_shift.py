@@ -90,8 +90,8 @@ def estimate_event_shift(
     level, alpha, seed = read_fraction(level, "/level"), read_fraction(alpha, "/alpha"), read_seed(seed)
     check_tally(reference, "/reference")
     check_tally(window, "/window")
-    one, other = ((each.reduction, each.scale, each.n_classes) for each in (reference, window))
-    if one != other:
+    first, other = ((tally.reduction, tally.scale, tally.n_classes) for tally in (reference, window))
+    if first != other:
         raise InvalidOption.at("/window", "must have the event, scale and number of classes of the reference")
     if not len(window):
         raise EmptyBatch.at("/window", "has no rows")
@@ -121,11 +121,11 @@ def fit_shift_reference(reference: EventTally, seed: int = 0) -> ShiftReference:
     counts, sums = _by_cell(reference)
     few = [k for k in (0, 1) if counts[:, k].sum() < _FEWEST]
     if few:
-        found = int(counts[:, few[0]].sum())
-        message = f"needs at least {_FEWEST} rows of both outcomes; outcome {few[0]} has {found}"
+        rows_of_outcome = int(counts[:, few[0]].sum())
+        message = f"needs at least {_FEWEST} rows of both outcomes; outcome {few[0]} has {rows_of_outcome}"
         raise TooFewRows.at("/reference", message)
-    zero, one = (np.flatnonzero(counts[:, k]) for k in (0, 1))
-    if zero[-1] < one[0] or one[-1] < zero[0]:
+    zero, of_positives = (np.flatnonzero(counts[:, k]) for k in (0, 1))
+    if zero[-1] < of_positives[0] or of_positives[-1] < zero[0]:
         raise NotConverged("the predictions of the reference separate its outcomes")
     means = sums.sum(axis=1) / np.maximum(counts.sum(axis=1), 1.0)
     curve = _fitted(counts, means)
@@ -148,61 +148,61 @@ def _fitted(counts: Floats, means: Floats) -> Beta:
     return fit_beta(Cells(means[there], mass, mass, mass, positive, positive))
 
 
-def shift_from(given: ShiftReference, window: EventTally, level: float, alpha: float) -> LabelShift:
+def shift_from(reference: ShiftReference, window: EventTally, level: float, alpha: float) -> LabelShift:
     """Return the estimate for a window with rows. O(resamples cells)."""
-    counts, curve = given.counts, given.curve
+    counts, curve = reference.counts, reference.curve
     of_window, sums = _by_cell(window)
     rows = of_window.sum(axis=1)
     there = np.flatnonzero(rows)
     n, places = rows[there], sums.sum(axis=1)[there] / rows[there]
     m, rate = float(n.sum()), float(counts[:, 1].sum() / counts.sum())
-    one, zero = _ratios(curve, float(counts.sum(axis=1) @ curve(given.means) / counts.sum()), places)
-    q = _most_likely(one, zero, n)
+    of_positives, zero = _ratios(curve, float(counts.sum(axis=1) @ curve(reference.means) / counts.sum()), places)
+    q = _most_likely(of_positives, zero, n)
     frequencies, estimated = np.array([1.0 - rate, rate]), np.array([1.0 - q, q])
     p_value = mixture_p_value(*_blocks(counts, rows), estimated)
     if p_value < alpha:
         reason = f"the predictions are not a mixture of those of the reference's classes (p = {p_value:.2g})"
         return LabelShift(round(m), frequencies, None, None, None, None, p_value, level, withheld=reason)
-    low, high = _interval(given, one, zero, n, places, q, level)
+    low, high = _interval(reference, of_positives, zero, n, places, q, level)
     gain = math.log(max(q / rate, _LEAST)) - math.log(max((1.0 - q) / (1.0 - rate), _LEAST))
     corrected = replace(
-        given.fitted,
+        reference.fitted,
         function=replace(curve, c=curve.c + gain),
-        diagnostics={**given.fitted.diagnostics, "class_frequencies": estimated.tolist()},
+        diagnostics={**reference.fitted.diagnostics, "class_frequencies": estimated.tolist()},
         training_digest=None,
     )
     ends = np.array([1.0 - high, low]), np.array([1.0 - low, high])
-    bbse = _bbse(given, n, places)
+    bbse = _bbse(reference, n, places)
     return LabelShift(round(m), frequencies, estimated, *ends, bbse, p_value, level, corrected)
 
 
 def _interval(
-    given: ShiftReference, one: Floats, zero: Floats, rows: Floats, places: Floats, q: float, level: float
+    reference: ShiftReference, of_positives: Floats, zero: Floats, rows: Floats, places: Floats, q: float, level: float
 ) -> tuple[float, float]:
     """Return the confidence limits of the rate; see the notes of ``estimate_event_shift``."""
-    slope = (one - zero) / (q * one + (1.0 - q) * zero)
+    slope = (of_positives - zero) / (q * of_positives + (1.0 - q) * zero)
     information = float(rows @ slope**2)
     if information < 1.0:  # the predictions do not distinguish the outcomes
         return 0.0, 1.0
     steps = []
-    for curve, mean in given.resamples:  # one Newton step from the rate
+    for curve, mean in reference.resamples:  # one Newton step from the rate
         of_one, of_zero = _ratios(curve, mean, places)
         steps.append(float(rows @ ((of_one - of_zero) / (q * of_one + (1.0 - q) * of_zero))) / information)
     reach = float(ndtri(0.5 + level / 2.0)) * math.sqrt(1.0 / information + float(np.var(steps, ddof=1)))
     low, high = max(0.0, q - reach), min(1.0, q + reach)
     drop = float(chdtri(1, 1.0 - level)) / 2.0
     if q == 1.0:
-        low = min(low, _limit(one, zero, rows, q, drop, 0.0))
+        low = min(low, _limit(of_positives, zero, rows, q, drop, 0.0))
     if q == 0.0:
-        high = max(high, _limit(one, zero, rows, q, drop, 1.0))
+        high = max(high, _limit(of_positives, zero, rows, q, drop, 1.0))
     return low, high
 
 
-def _by_cell(one: EventTally) -> tuple[Floats, Floats]:
+def _by_cell(counts: EventTally) -> tuple[Floats, Floats]:
     """Return the rows and the sums of predictions by cell and outcome: ``(CELLS, 2)`` each."""
-    keys = one.tally.keys % np.uint32(2 * CELLS)
+    keys = counts.tally.keys % np.uint32(2 * CELLS)
     rows, sums = (
-        np.bincount(keys, values, 2 * CELLS).reshape(CELLS, 2) for values in (one.tally.rows, one.tally.p_sum)
+        np.bincount(keys, values, 2 * CELLS).reshape(CELLS, 2) for values in (counts.tally.rows, counts.tally.p_sum)
     )
     return rows.astype(np.float64), sums.astype(np.float64)
 
@@ -214,11 +214,11 @@ def _ratios(curve: Beta, mean: float, places: Floats) -> tuple[Floats, Floats]:
     return c / mean, (1.0 - c) / (1.0 - mean)
 
 
-def _most_likely(one: Floats, zero: Floats, rows: Floats) -> float:
+def _most_likely(of_positives: Floats, zero: Floats, rows: Floats) -> float:
     """Return the rate with the largest likelihood, by bisection of its decreasing derivative. O(cells) per step."""
 
     def derivative(q: float) -> float:
-        return float(rows @ ((one - zero) / (q * one + (1.0 - q) * zero)))
+        return float(rows @ ((of_positives - zero) / (q * of_positives + (1.0 - q) * zero)))
 
     if derivative(0.0) <= 0.0:
         return 0.0
@@ -231,11 +231,11 @@ def _most_likely(one: Floats, zero: Floats, rows: Floats) -> float:
     return (low + high) / 2.0
 
 
-def _limit(one: Floats, zero: Floats, rows: Floats, q: float, drop: float, end: float) -> float:
+def _limit(of_positives: Floats, zero: Floats, rows: Floats, q: float, drop: float, end: float) -> float:
     """Return the rate between ``q`` and ``end`` at which the log likelihood is ``drop`` below its maximum."""
 
     def loglik(rate: float) -> float:
-        return float(rows @ np.log(rate * one + (1.0 - rate) * zero))
+        return float(rows @ np.log(rate * of_positives + (1.0 - rate) * zero))
 
     low, high, highest = q, end, loglik(q)
     for _ in range(_STEPS):
@@ -244,13 +244,13 @@ def _limit(one: Floats, zero: Floats, rows: Floats, q: float, drop: float, end: 
     return high
 
 
-def _bbse(given: ShiftReference, rows: Floats, places: Floats) -> Floats | None:
+def _bbse(reference: ShiftReference, rows: Floats, places: Floats) -> Floats | None:
     """Return the frequencies that explain the window's mean calibrated prediction, clipped at 0."""
-    zero, one = (given.curve(given.means) @ given.counts / given.counts.sum(axis=0)).tolist()
-    if abs(one - zero) < _LEAST:
+    zero, of_positives = (reference.curve(reference.means) @ reference.counts / reference.counts.sum(axis=0)).tolist()
+    if abs(of_positives - zero) < _LEAST:
         return None
-    now = float(rows @ given.curve(places) / rows.sum())
-    q = min(max((now - zero) / (one - zero), 0.0), 1.0)
+    now = float(rows @ reference.curve(places) / rows.sum())
+    q = min(max((now - zero) / (of_positives - zero), 0.0), 1.0)
     return np.array([1.0 - q, q])
 
 

@@ -243,12 +243,12 @@ class EventTally:
             if data[:2] != _BEGIN:
                 raise ValueError
             heading = json.loads(data[6 : 6 + size])
-            found = cls(from_bytes(data[6 + size :]), **_read_heading(heading))
+            read = cls(from_bytes(data[6 + size :]), **_read_heading(heading))
         except (ValueError, TypeError, CalibrationError):
             raise InvalidDocument("the bytes are not an event tally of a format that this version reads") from None
-        if len(found.tally.keys) and int(found.tally.keys[-1]) // _PER_GROUP > len(found.groups):
+        if len(read.tally.keys) and int(read.tally.keys[-1]) // _PER_GROUP > len(read.groups):
             raise InvalidDocument("the tally has rows of more groups than it names")
-        return found
+        return read
 
 
 def _read_heading(heading: Mapping[str, Any]) -> dict[str, Any]:
@@ -448,16 +448,24 @@ def count(
     folds: Integers | None = None,
 ) -> EventTally:
     """Count a checked batch; ``members (n,)`` are 0, or 1 plus the position of the group in ``names``."""
-    given = batch.predictions
-    name = resolve_event(reduction, given.n_classes)
+    predictions = batch.predictions
+    name = resolve_event(reduction, predictions.n_classes)
     counts = None if batch.weights is None else batch.weights.astype(np.int64)
     event = reduce(batch, name)
     if counts is not None and not counts.all():  # rows of weight 0 are not counted
-        kept = np.flatnonzero(counts)
-        event, counts = event.rows(kept), counts[kept]
-        members, folds = (None if of is None else of[kept] for of in (members, folds))
-    found = tally_of(event.p, event.y, members, folds, counts)
-    return EventTally(found, name, given.scale, given.n_classes, tuple(names), given.clipped, given.renormalised)
+        counted = np.flatnonzero(counts)
+        event, counts = event.rows(counted), counts[counted]
+        members, folds = (None if of is None else of[counted] for of in (members, folds))
+    cells = tally_of(event.p, event.y, members, folds, counts)
+    return EventTally(
+        cells,
+        name,
+        predictions.scale,
+        predictions.n_classes,
+        tuple(names),
+        predictions.clipped,
+        predictions.renormalised,
+    )
 
 
 def read_folds(folds: Any, n: int) -> Integers | None:

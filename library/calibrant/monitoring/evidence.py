@@ -240,8 +240,8 @@ def log_factors(tally: Tally) -> Floats:
     All groups and folds are pooled; the result is 0 if there are no rows.
     """
     blocks, count = block_of_cell()[(tally.keys % np.uint32(2 * CELLS)) >> np.uint32(1)], int(block_of_cell()[-1]) + 1
-    each = (tally.rows, tally.rows * (tally.keys & np.uint32(1)), tally.p_sum)
-    return log_bets(*(np.bincount(blocks, of, count).astype(np.float64, copy=False) for of in each))
+    sums = (tally.rows, tally.rows * (tally.keys & np.uint32(1)), tally.p_sum)
+    return log_bets(*(np.bincount(blocks, of, count).astype(np.float64, copy=False) for of in sums))
 
 
 def log_bets(n: Floats, y_sum: Floats, p_sum: Floats) -> Floats:
@@ -254,8 +254,8 @@ def log_bets(n: Floats, y_sum: Floats, p_sum: Floats) -> Floats:
     # psi is concave and 0 at both ends, and so non-negative, except for rounding.
     psi = np.maximum(np.log1p(p * bets.expm1) - bets.delta * p, 0.0)
     gains = bets.delta * surplus[..., bets.block] - n[..., bets.block] * psi
-    found: Floats = np.add.reduceat(gains, bets.first, axis=-1)
-    return found
+    log_wealth: Floats = np.add.reduceat(gains, bets.first, axis=-1)
+    return log_wealth
 
 
 def evidence(
@@ -313,5 +313,5 @@ def _log_start_weights(first: int, last: int) -> Floats:
     weights = (1.0 - _FIRST) / (k * np.log(k) ** 2 * _WHOLE)
     if first == 0:
         weights[0] += _FIRST
-    found: Floats = np.log(weights)
-    return found
+    logs: Floats = np.log(weights)
+    return logs

@@ -58,7 +58,7 @@ def binary_figures(
     clipped = np.clip(p, _LEAST, 1.0 - _LEAST)
     auc, of_auc = _auc(c, p, w, squares)
     sign = np.where(decided, 1.0, -1.0)
-    found: dict[str, tuple[float, Floats]] = {
+    figures: dict[str, tuple[float, Floats]] = {
         "accuracy": ((tp + n - positives - fp) / n, sign / n),
         "auroc": (auc, of_auc),
         "brier": (float(w @ (c * (1.0 - p) ** 2 + (1.0 - c) * p**2)) / n, (1.0 - 2.0 * p) / n),
@@ -71,7 +71,7 @@ def binary_figures(
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = (np.array([tp, tp, 2.0 * tp]), np.array([tp + fp, positives, 2.0 * tp + fp + fn]))
             precision, recall, f1 = (parts[0] / parts[1]).tolist()
-            found |= {
+            figures |= {
                 "precision": (precision, decided / parts[1][0]),
                 "recall": (recall, (decided - recall) / parts[1][1]),
                 "f1": (f1, (2.0 * decided - f1) / parts[1][2]),
@@ -80,9 +80,9 @@ def binary_figures(
     confusion = np.array([[n - positives - fp, fp], [fn, tp]]) / n
     cells = np.array([spread[~decided].sum(), spread[decided].sum()]) / n**2
     return Figures(
-        tuple(found),
-        np.array([value for value, _ in found.values()]),
-        np.array([spread @ gradient**2 for _, gradient in found.values()]),
+        tuple(figures),
+        np.array([value for value, _ in figures.values()]),
+        np.array([spread @ gradient**2 for _, gradient in figures.values()]),
         confusion,
         np.tile(cells, (2, 1)),
     )
@@ -108,17 +108,17 @@ def class_figures(c: Floats, p: Floats, decided: Integers, w: Floats, squares: F
             "recall": (recall, (chosen - recall) / positives),
             "f1": (f1, (2.0 * chosen - f1) / (decisions + positives)),
         }
-    found: dict[str, tuple[float, Floats]] = {
+    figures: dict[str, tuple[float, Floats]] = {
         "accuracy": (float(hits.sum() / n), chosen / n),
         "brier": (float(w @ (np.square(p).sum(axis=1) + 1.0 - 2.0 * (c * p).sum(axis=1))) / n, -2.0 * p / n),
         "log-loss": (-float(w @ (c * logs).sum(axis=1)) / n, -logs / n),
-        **{name: _mean_defined(*each) for name, each in macro.items()},
+        **{name: _mean_defined(*of_classes) for name, of_classes in macro.items()},
     }
     spread = squares[:, None] * c * (1.0 - c)
     return Figures(
-        tuple(found),
-        np.array([value for value, _ in found.values()]),
-        np.array([_variance(gradient, c, squares) for _, gradient in found.values()]),
+        tuple(figures),
+        np.array([value for value, _ in figures.values()]),
+        np.array([_variance(gradient, c, squares) for _, gradient in figures.values()]),
         together / n,
         np.array([spread[chosen[:, k]].sum(axis=0) for k in range(K)]).T / n**2,
     )

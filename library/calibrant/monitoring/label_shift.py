@@ -211,8 +211,8 @@ def estimate_label_shift(
     batch, window = rows.batch, predictions_for(predictions, scale, rows.class_names)
     if window.n_classes != batch.predictions.n_classes and batch.predictions.n_classes is not None:
         raise WrongShape.at("/predictions", f"must have the {batch.predictions.n_classes} columns of /reference")
-    found = shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)
-    return replace(found, class_names=rows.class_names)
+    shift = shift_of_window(fit_vector_reference(batch, method, options, seed), window, level, alpha)
+    return replace(shift, class_names=rows.class_names)
 
 
 _WITH_INTERCEPTS = (SoftmaxRegression, MatrixScaling, VectorScaling)
@@ -254,7 +254,7 @@ def shift_of_window(reference: VectorReference, window: Predictions, level: floa
     if p_value < alpha:
         reason = f"the predictions are not a mixture of those of the reference's classes (p = {p_value:.2g})"
         return LabelShift(len(window), frequencies, None, None, None, None, p_value, level, withheld=reason)
-    of_groups = np.array([_estimated(one, window)[0] for one in reference.groups])
+    of_groups = np.array([_estimated(fitted_to_group, window)[0] for fitted_to_group in reference.groups])
     low, high = _interval(q, ratios, of_groups, level)
     function = cast(SoftmaxRegression | MatrixScaling | VectorScaling, fitted.function)
     corrected = replace(
@@ -273,7 +273,7 @@ _SHOWN = 20
 
 def most_changed(estimated: Sequence[float], reference: Sequence[float]) -> list[int]:
     """Return the classes to show: the 20 whose frequencies changed most, ascending."""
-    changes = [abs(one - other) for one, other in zip(estimated, reference, strict=True)]
+    changes = [abs(now - other) for now, other in zip(estimated, reference, strict=True)]
     return sorted(sorted(range(len(changes)), key=lambda k: -changes[k])[:_SHOWN])
 
 
@@ -309,8 +309,8 @@ def _maximised(ratios: Floats, start: Floats) -> Floats:
         if done:
             break
     q[q < _ZERO / len(ratios)] = 0.0
-    found: Floats = q / q.sum()
-    return found
+    shares: Floats = q / q.sum()
+    return shares
 
 
 def _fit(fitting: Fitting, batch: Batch, seed: int) -> tuple[CalibrationMap, Floats]:
@@ -389,8 +389,8 @@ def _bbse(batch: Batch, window: Floats) -> Floats | None:
 def _cell_of(values: Floats, cuts: Floats) -> Integers:
     """Return the predicted class and part of the confidence of each row, as one number."""
     predicted, confidence = values.argmax(axis=1), values.max(axis=1)
-    found: Integers = predicted * _PARTS + (confidence[:, None] >= cuts[:, predicted].T).sum(axis=1)
-    return found
+    cells: Integers = predicted * _PARTS + (confidence[:, None] >= cuts[:, predicted].T).sum(axis=1)
+    return cells
 
 
 def _misfit(batch: Batch, frequencies: Floats, window: Floats, q: Floats) -> float:
@@ -456,5 +456,5 @@ def _joined_cells(expected: Floats) -> Floats:
 
 def _shifted(intercepts: Floats, q: Floats, frequencies: Floats) -> Floats:
     """Return intercepts plus the logarithm of the ratios of frequencies, which multiplies the odds by them."""
-    found: Floats = intercepts + np.log(np.maximum(q / frequencies, _LEAST))
-    return found
+    moved: Floats = intercepts + np.log(np.maximum(q / frequencies, _LEAST))
+    return moved

@@ -326,10 +326,10 @@ class OnlineMap:
         """
         event = _event(predictions, labels, class_names=class_names, weights=weights, weights_kind="frequency")
         count = np.ones(len(event.p)) if event.w is None else event.w
-        made = self if predicted_by is None else _same_stream(self, predicted_by)
+        predictor = self if predicted_by is None else _same_stream(self, predicted_by)
         y = event.y.astype(np.float64)
         maps = self._maps(event.p)
-        predicted = made._predicted(event.p, maps if made is self else None)
+        predicted = predictor._predicted(event.p, maps if predictor is self else None)
         return self._updated(event.p, y, count, maps, _log_losses(predicted, y, count))
 
     def to_map(
@@ -507,32 +507,32 @@ class OnlineMap:
     def _stepped(self, maps: _Maps, y: Floats, count: Floats, rows: float) -> tuple[Floats, Floats, Floats]:
         """Return the coefficients and sums of the online maps after these rows."""
         rates = [0.0 if memory is None else 1.0 / memory for memory in self.memories] * 2
-        kept = np.exp2(np.array(rates) * -rows)[:, None]
+        remaining = np.exp2(np.array(rates) * -rows)[:, None]
         features, f = maps.features, maps.online
         gradient = (features @ (count * (f - y))[:, :, None])[:, :, 0]
         curvature = count * ((f - y) ** 2 + f * (1.0 - f)) / 2.0
         outer = (features * curvature[:, None, :]) @ features.transpose(0, 2, 1)
-        information = self.information * kept[:, :, None] + outer
-        pull = (1.0 - kept) * _PRECISION * (self.theta - _start(len(self.memories)))
+        information = self.information * remaining[:, :, None] + outer
+        pull = (1.0 - remaining) * _PRECISION * (self.theta - _start(len(self.memories)))
         step = np.linalg.solve(information + _DIAGONAL, (gradient + pull)[:, :, None])[:, :, 0]
         theta = self.theta - step
         np.maximum(theta[:, :2], 0.0, out=theta[:, :2])  # non-decreasing maps
         knot, upper = _knots(f)
         place = (knot + _KNOTS * np.arange(len(f))[:, None]).ravel()
-        residuals = self.residuals * kept[:, :, None]
-        for i, each in enumerate((count, count * (y - f))):
-            added = np.bincount(place, ((1.0 - upper) * each).ravel(), _KNOTS * len(f))
-            added += np.bincount(place + 1, (upper * each).ravel(), _KNOTS * len(f))
+        residuals = self.residuals * remaining[:, :, None]
+        for i, masses in enumerate((count, count * (y - f))):
+            added = np.bincount(place, ((1.0 - upper) * masses).ravel(), _KNOTS * len(f))
+            added += np.bincount(place + 1, (upper * masses).ravel(), _KNOTS * len(f))
             residuals[:, :, i] += added.reshape(len(f), _KNOTS)
         return theta, information, residuals
 
     def _moved(self, f: Floats, y: Floats, count: Floats, rows: float) -> Floats:
         """Return the shifts after these rows, by the Newton step of the online maps with an intercept alone."""
-        kept = np.array([2.0 ** (-rows / memory) for memory in _finite(self.memories)])[: len(self.shifts)]
+        remaining = np.array([2.0 ** (-rows / memory) for memory in _finite(self.memories)])[: len(self.shifts)]
         shift, information = self.shifts.T
         precision = _PRECISION[-1]
-        information = information * kept + (((f - y) ** 2 + f * (1.0 - f)) / 2.0) @ count
-        gradient = (f - y) @ count + (1.0 - kept) * precision * shift
+        information = information * remaining + (((f - y) ** 2 + f * (1.0 - f)) / 2.0) @ count
+        gradient = (f - y) @ count + (1.0 - remaining) * precision * shift
         return np.array([shift - gradient / (information + precision), information]).T
 
     def _windowed(self, p: Floats, y: Floats, count: Floats) -> tuple[tuple[Block, ...], Curve]:
@@ -621,17 +621,17 @@ def start_online(
     listed = [plain(memory) for memory in memories] if np.iterable(memories) else memories
     chosen = read_memories(listed, InvalidOption)
     options = {"window": plain(window), "delay": plain(delay), "rows_per_round": plain(rows_per_round)}
-    given = {name: read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
+    integers = {name: read_integer(options, name, _INTEGERS[name], InvalidOption) for name in options}
     if static is not None and (not isinstance(static, CalibrationMap) or static.of_vector):
         raise InvalidOption.at("/static", "must be a calibration map of one event")
     shifts = len(_finite(chosen))
     n = len(_names(chosen, shifts))
-    first = {name: np.zeros(shape) for name, shape in _shapes(chosen, given["delay"], shifts).items()}
+    first = {name: np.zeros(shape) for name, shape in _shapes(chosen, integers["delay"], shifts).items()}
     first["log_weights"] -= math.log(n)
     first["tracking"] -= math.log(n - 1)
     first["theta"] += _start(len(chosen))
     curve = Identity() if static is None else static.curve
-    return OnlineMap(static=curve, refit=curve, memories=chosen, rounds=0, blocks=({},), **given, **first)  # type: ignore[arg-type]
+    return OnlineMap(static=curve, refit=curve, memories=chosen, rounds=0, blocks=({},), **integers, **first)  # type: ignore[arg-type]
 
 
 @explained
@@ -691,18 +691,18 @@ def follow_stream(
         raise InvalidOption.at("/online", "must be a state; of a map, pass start_online(map)")
     if state.delay and state.rounds:
         raise InvalidOption.at("/online", "must have no updates if its labels are late")
-    found, total, one = np.empty(len(event.p)), np.zeros(len(state.experts)), np.ones(1)
+    mixture, total, single_count = np.empty(len(event.p)), np.zeros(len(state.experts)), np.ones(1)
     late: deque[tuple[Floats, Floats, _Maps, Floats]] = deque()
     for t, (p, y) in enumerate(zip(event.p[:, None], event.y.astype(np.float64)[:, None], strict=True)):
         if len(late) > state.delay:
             then, label, maps, losses = late.popleft()
-            state = state._updated(then, label, one, state._maps(then) if state.delay else maps, losses)
+            state = state._updated(then, label, single_count, state._maps(then) if state.delay else maps, losses)
         maps = state._maps(p)
         predicted = state._predicted(p, maps)
-        found[t] = state._mixed(predicted)[0]
-        late.append((p, y, maps, _log_losses(predicted, y, one)))
+        mixture[t] = state._mixed(predicted)[0]
+        late.append((p, y, maps, _log_losses(predicted, y, single_count)))
         total += late[-1][-1]
-    return OnlinePredictions(found, total, state.experts, state)
+    return OnlinePredictions(mixture, total, state.experts, state)
 
 
 # --- Parts
@@ -764,10 +764,10 @@ def _features(p: Floats, memories: int) -> Floats:
     """Return the features of the online maps: ``(E, 3, n)``, logit p, 0, 1 (Platt) or ln p, -ln(1 - p), 1 (beta)."""
     p = np.minimum(np.maximum(p, _CLIP), 1.0 - _CLIP)  # faster than np.clip for few rows
     low, high = np.log(p), -np.log1p(-p)
-    found = np.empty((2 * memories, 3, len(p)))
-    platt, beta = found[:memories], found[memories:]
-    platt[:, 0], platt[:, 1], beta[:, 0], beta[:, 1], found[:, 2] = low + high, 0.0, low, high, 1.0
-    return found
+    features = np.empty((2 * memories, 3, len(p)))
+    platt, beta = features[:memories], features[memories:]
+    platt[:, 0], platt[:, 1], beta[:, 0], beta[:, 1], features[:, 2] = low + high, 0.0, low, high, 1.0
+    return features
 
 
 def _knots(f: Floats) -> tuple[Any, Floats]:

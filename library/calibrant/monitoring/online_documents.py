@@ -48,23 +48,23 @@ def read_list(document: Mapping[str, Any], name: str) -> list[Any]:
 def read_numbers(document: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Floats:
     """Return finite numbers of a shape."""
     try:
-        found = np.array(read_list(document, name), dtype=np.float64)
+        numbers = np.array(read_list(document, name), dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
+        numbers = np.zeros(0)
     # Logarithms of weights may be very low, but not -inf.
-    if found.shape != shape or not np.isfinite(found).all():
+    if numbers.shape != shape or not np.isfinite(numbers).all():
         raise InvalidDocument.at(f"/{name}", f"must be finite numbers of shape {shape}")
-    return found
+    return numbers
 
 
 def read_block(cells: Any, where: str) -> Block:
     """Return a part of the sliding window."""
-    found: Block = {}
+    block: Block = {}
     for i, cell in enumerate(cells if isinstance(cells, list) else [None]):
         number = cell[0] if isinstance(cell, list) and len(cell) == 4 else None
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < CELLS:
             raise InvalidDocument.at(f"{where}/{i}", "must be a cell, its rows, positives and sum of predictions")
         sums = dict(zip("nyp", cell[1:], strict=True))
         n = read_number(sums, "n", where=f"{where}/{i}", low=0.0)
-        found[number] = (n, *(read_number(sums, name, where=f"{where}/{i}", low=0.0, high=n) for name in "yp"))  # type: ignore[assignment]
-    return found
+        block[number] = (n, *(read_number(sums, name, where=f"{where}/{i}", low=0.0, high=n) for name in "yp"))  # type: ignore[assignment]
+    return block

@@ -88,10 +88,10 @@ def row_scores(forecasts: Forecasts, y: Floats) -> Floats:
     """Return the score of each row: the CRPS, or the interval score of intervals. O(n Q)."""
     with np.errstate(all="ignore"):
         if forecasts.kind == "interval":
-            found = scores.interval_score(forecasts, y, level=forecasts.level)
+            of_rows = scores.interval_score(forecasts, y, level=forecasts.level)
         else:
-            found = scores.crps(forecasts, y)
-    return np.clip(np.nan_to_num(found, nan=_LARGEST, posinf=_LARGEST), 0.0, _LARGEST)
+            of_rows = scores.crps(forecasts, y)
+    return np.clip(np.nan_to_num(of_rows, nan=_LARGEST, posinf=_LARGEST), 0.0, _LARGEST)
 
 
 def tally_of_bins(base: Integers, bins: Integers, row_score: Floats) -> Tally:
@@ -198,15 +198,15 @@ def tally_pit(
     >>> counted.counts.tolist()
     [0, 1, 1]
     """
-    given = read_forecasts(**forecasts)
-    y = read_observed(observed, given)
-    levels = bin_levels(given)
+    read = read_forecasts(**forecasts)
+    y = read_observed(observed, read)
+    levels = bin_levels(read)
     names, members = numbered(groups, len(y))
     base = np.zeros(len(y), np.int64) if members is None else members * FOLDS
     fold = read_folds(folds, len(y))
-    bins = bins_of(given, y, levels, np.random.default_rng(read_seed(seed)))
-    tally = tally_of_bins(base if fold is None else base + fold, bins, row_scores(given, y))
-    return PitTally(tally, levels, given.kind, tuple(names))
+    bins = bins_of(read, y, levels, np.random.default_rng(read_seed(seed)))
+    tally = tally_of_bins(base if fold is None else base + fold, bins, row_scores(read, y))
+    return PitTally(tally, levels, read.kind, tuple(names))
 
 
 def merge_pit(tallies: Iterable[PitTally]) -> PitTally:
@@ -262,9 +262,9 @@ def read_pit_measures(measures: Sequence[str | Mapping[str, Any]], kind: str, le
 
     Raises ``UnknownMeasure`` and ``InvalidOption`` at ``/measures/i``.
     """
-    found = read_entries(list(measures), DISTRIBUTION_MEASURES, "measure", most=100, unknown=UnknownMeasure)
+    requests = read_entries(list(measures), DISTRIBUTION_MEASURES, "measure", most=100, unknown=UnknownMeasure)
     known = (*MEASURES, _SCORES[kind])
-    for i, (_, measure, options) in enumerate(found):
+    for i, (_, measure, options) in enumerate(requests):
         if measure.name not in known:
             raise InvalidOption.at(f"/measures/{i}", f"must be one of {', '.join(known)}: other measures need the rows")
         if unknown := sorted(options.keys() - _OPTIONS.get(measure.name, frozenset())):
@@ -277,7 +277,7 @@ def read_pit_measures(measures: Sequence[str | Mapping[str, Any]], kind: str, le
             raise InvalidOption.at(
                 f"/measures/{i}/level", "must be the level of a central interval between two of the levels"
             )
-    return found
+    return requests
 
 
 def default_pit_measures(kind: str, levels: Floats) -> list[str]:
@@ -305,9 +305,9 @@ def _level(levels: Floats, level: float | None) -> float | None:
 
 def central_levels(levels: Floats) -> list[float]:
     """Return the levels of central intervals to report, ascending; if none is usual, the widest one."""
-    found = [level for level in _INTERVALS if _ends(levels, level) is not None]
+    usual = [level for level in _INTERVALS if _ends(levels, level) is not None]
     widest = _level(levels, None)
-    return found if found or widest is None else [widest]
+    return usual if usual or widest is None else [widest]
 
 
 def covered(counts: Counts, levels: Floats, level: float) -> float:
@@ -371,17 +371,17 @@ def _calibration_error(counts: Counts, levels: Floats, norm: Any, interval: floa
     their noise, whose quantile is that of multinomial resamples.
     """
     size = np.inf if norm == "max" else float(norm)
-    found = _coverage(counts, levels)
-    value, debiased = pit.calibration_error(found, size)
+    coverage = _coverage(counts, levels)
+    value, debiased = pit.calibration_error(coverage, size)
     ends = None
     n = int(counts.sum())
     if interval is not None:
         drawn = np.random.default_rng(0).multinomial(n, counts / n, _DRAWS)[:, :-1]
-        noise = np.abs(np.cumsum(drawn, axis=1) / n - found.share)
+        noise = np.abs(np.cumsum(drawn, axis=1) / n - coverage.share)
         sizes = noise.max(axis=1) if np.isinf(size) else np.mean(noise**size, axis=1) ** (1.0 / size)
         reach = float(np.quantile(sizes, interval))
         ends = max(value - reach, 0.0), min(value + reach, 1.0)
-    return MeasureResult(value, debiased, interval=ends, p_value=pit.chi_square(found, seed=0))
+    return MeasureResult(value, debiased, interval=ends, p_value=pit.chi_square(coverage, seed=0))
 
 
 def evaluate_pit(
@@ -460,9 +460,9 @@ def histogram(tally: PitTally) -> PitDensity:
     if len(counts) > _MOST_BINS:
         counts, levels = regrouped(counts, levels, _COARSE)
     edges = np.concatenate([[0.0], levels, [1.0]])
-    width, found = np.diff(edges), _coverage(counts, levels)
-    half = pit.bin_bands(found, 0.95) / width
-    distance = float(np.abs(found.gap).max())
+    width, coverage = np.diff(edges), _coverage(counts, levels)
+    half = pit.bin_bands(coverage, 0.95) / width
+    distance = float(np.abs(coverage.gap).max())
     return PitDensity(edges, counts, counts / n / width, np.maximum(1.0 - half, 0.0), 1.0 + half, distance, intervals)
 
 

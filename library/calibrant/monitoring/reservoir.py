@@ -25,7 +25,7 @@ _KEY_BYTES = 64
 def priorities_of(ids: Sequence[bytes], key: str) -> Floats:
     """Return a number in [0, 1) for each id: the same for the same id and key, and uniform over ids. O(bytes)."""
     secret = key.encode()[:_KEY_BYTES]
-    text = b"".join(hashlib.blake2b(one, digest_size=8, key=secret).digest() for one in ids)
+    text = b"".join(hashlib.blake2b(row_id, digest_size=8, key=secret).digest() for row_id in ids)
     # The upper 53 bits, which a double holds exactly.
     return (np.frombuffer(text, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -75,9 +75,9 @@ class Reservoir:
         if below >= self.below:
             return self
         end = int(np.searchsorted(self.priorities, below))
-        found = self._rows(slice(0, end))
+        chosen = self._rows(slice(0, end))
         early = self.later < below
-        return replace(found, later=self.later[early], later_labels=self.later_labels[early], below=below)
+        return replace(chosen, later=self.later[early], later_labels=self.later_labels[early], below=below)
 
     def at_most(self, size: int) -> Reservoir:
         """Return the ``size`` rows of the lowest priorities."""
@@ -110,21 +110,21 @@ def together(parts: Iterable[Reservoir], size: int) -> Reservoir:
 
     A row that is in several parts counts once. O(n log n).
     """
-    given = list(parts)
-    below = min(part.below for part in given)
-    given = [part.cut(below) for part in given]
-    priorities = np.concatenate([part.priorities for part in given])
+    reservoirs = list(parts)
+    below = min(part.below for part in reservoirs)
+    reservoirs = [part.cut(below) for part in reservoirs]
+    priorities = np.concatenate([part.priorities for part in reservoirs])
     ascending, first, place = np.unique(priorities, return_index=True, return_inverse=True)
     labels = np.full(len(ascending), NO_LABEL)
-    np.maximum.at(labels, place, np.concatenate([part.labels for part in given]))
-    later = np.concatenate([part.later for part in given])
-    later_labels = np.concatenate([part.later_labels for part in given])
+    np.maximum.at(labels, place, np.concatenate([part.labels for part in reservoirs]))
+    later = np.concatenate([part.later for part in reservoirs])
+    later_labels = np.concatenate([part.later_labels for part in reservoirs])
     if len(ascending):
         at = np.minimum(np.searchsorted(ascending, later), len(ascending) - 1)
         met = ascending[at] == later
         np.maximum.at(labels, at[met], later_labels[met])
         later, later_labels = later[~met], later_labels[~met]
-    vectors = np.concatenate([part.vectors for part in given])[first]
+    vectors = np.concatenate([part.vectors for part in reservoirs])[first]
     return Reservoir(ascending, vectors, labels, later, later_labels, below).at_most(size)
 
 
@@ -134,9 +134,9 @@ def thinned(parts: Sequence[Reservoir], size: int) -> list[Reservoir]:
     A row is kept if fewer than ``size`` rows of its set and all later ones have lower priorities. The expected number
     of kept rows is about ``size (1 + ln(n / size))`` for n rows in many sets. O(n log(size)) per set.
     """
-    lowest, bound, found = np.zeros(0), 1.0, list(parts)
-    for i in range(len(found) - 1, -1, -1):
-        lowest = np.sort(np.concatenate([lowest, found[i].priorities]))[: size + 1]
-        bound = min(bound, found[i].below, float(lowest[size]) if len(lowest) > size else 1.0)
-        found[i] = found[i].cut(bound)
-    return found
+    lowest, bound, needed = np.zeros(0), 1.0, list(parts)
+    for i in range(len(needed) - 1, -1, -1):
+        lowest = np.sort(np.concatenate([lowest, needed[i].priorities]))[: size + 1]
+        bound = min(bound, needed[i].below, float(lowest[size]) if len(lowest) > size else 1.0)
+        needed[i] = needed[i].cut(bound)
+    return needed

@@ -100,24 +100,24 @@ def place(p: npt.NDArray[np.floating[Any]], out: Integers | None = None) -> Inte
     [0, 1024, 2047]
     """
     # Most of the steps, multiples of a power of two, are inside one cell, which a table has.
-    found: Integers = _CELL_OF_STEP.take((p * _STEPS).astype(np.int64), out=out, mode="clip")
-    odd = np.flatnonzero(found < 0)
+    cells: Integers = _CELL_OF_STEP.take((p * _STEPS).astype(np.int64), out=out, mode="clip")
+    odd = np.flatnonzero(cells < 0)
     if len(odd):
-        found[odd] = _placed(p[odd].astype(np.float64, copy=False))
-    return found
+        cells[odd] = _placed(p[odd].astype(np.float64, copy=False))
+    return cells
 
 
 def _placed(p: Floats) -> Integers:
-    found: Integers = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
-    found -= p < BEGINS[found]
-    found += p >= _END[found]
-    return found
+    cells: Integers = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 * CELLS / math.pi)).astype(np.int64), CELLS - 1)
+    cells -= p < BEGINS[cells]
+    cells += p >= _END[cells]
+    return cells
 
 
 def borders() -> Floats:
     """Return the borders of the cells: ``(CELLS + 1,)``, ascending from 0 to 1, rounded to 15 decimals."""
-    found: Floats = np.round(np.sin(np.arange(CELLS + 1) * (math.pi / (2.0 * CELLS))) ** 2, 15)
-    return found
+    ends: Floats = np.round(np.sin(np.arange(CELLS + 1) * (math.pi / (2.0 * CELLS))) ** 2, 15)
+    return ends
 
 
 #: The starts of the cells.
@@ -204,8 +204,8 @@ class Tally(Compared):
 
     def of_folds(self, folds: Iterable[int]) -> Tally:
         """Return the tally of some folds."""
-        kept = np.isin(self.keys // (2 * CELLS) % FOLDS, list(folds))
-        return Tally(self.keys[kept], self.rows[kept], self.p_sum[kept])
+        chosen = np.isin(self.keys // (2 * CELLS) % FOLDS, list(folds))
+        return Tally(self.keys[chosen], self.rows[chosen], self.p_sum[chosen])
 
     def pooled(self) -> Tally:
         """Return the tally with all groups and folds pooled."""
@@ -219,12 +219,12 @@ class Tally(Compared):
         """
         if not len(self.rows):
             raise EmptyBatch.at("/labels", "has no rows")
-        one = self.pooled()
-        cell = one.keys >> np.uint32(1)
+        whole = self.pooled()
+        cell = whole.keys >> np.uint32(1)
         at = np.cumsum(np.diff(cell, prepend=cell[:1]) > 0)
-        mean = _steady(np.bincount(at, one.p_sum) / np.bincount(at, one.rows))
-        y = (one.keys & np.uint32(1)).astype(np.int8)
-        return Event(np.clip(mean, 0.0, 1.0)[at], y, one.rows.astype(np.float64))
+        mean = _steady(np.bincount(at, whole.p_sum) / np.bincount(at, whole.rows))
+        y = (whole.keys & np.uint32(1)).astype(np.int8)
+        return Event(np.clip(mean, 0.0, 1.0)[at], y, whole.rows.astype(np.float64))
 
     def to_bytes(self) -> bytes:
         """Serialise the tally for ``from_bytes``; usually 10 or 11 bytes per entry."""
@@ -260,8 +260,8 @@ def tally_of_keys(keys: Keys, p: Floats, counts: Counts | None = None) -> Tally:
     """Count rows with ``keys (n,)`` in any order and predictions ``p (n,)``. O(n)."""
     rows = np.ones(len(p), dtype=np.int64) if counts is None else counts
     # Sum differences from the start of the cell: sums of a million similar numbers lose accuracy.
-    found = _gathered(keys, rows, rows * (p - BEGINS[keys // 2 % CELLS]))
-    return replace(found, p_sum=found.p_sum + found.rows * BEGINS[found.keys // 2 % CELLS])
+    differences = _gathered(keys, rows, rows * (p - BEGINS[keys // 2 % CELLS]))
+    return replace(differences, p_sum=differences.p_sum + differences.rows * BEGINS[differences.keys // 2 % CELLS])
 
 
 class CellTable:

@@ -108,12 +108,12 @@ class CrossFit:
 
     def weighted(self, cells: FoldCells) -> Averaged:
         """Return the mean of the curves for all numbers of pieces, weighted by ``search.weights``."""
-        given = weights(self.log_losses(cells), 2.0 * np.array(self.counts))
-        kept = np.flatnonzero(given)
+        of_candidates = weights(self.log_losses(cells), 2.0 * np.array(self.counts))
+        used = np.flatnonzero(of_candidates)
         knots, places = table_places(cells)
-        f = np.concatenate([self.log_odds(int(i), places) for i in kept])
+        f = np.concatenate([self.log_odds(int(i), places) for i in used])
         folds = len(self.knots[0])
-        return table_of(logit_of_mixture(np.repeat(given[kept] / folds, folds), f), knots, cells)
+        return table_of(logit_of_mixture(np.repeat(of_candidates[used] / folds, folds), f), knots, cells)
 
     def curves(self, candidate: int) -> tuple[Polyline, ...]:
         """Return the curves for one number of pieces, without padding and coincident knots."""
@@ -121,8 +121,8 @@ class CrossFit:
         curves = []
         for knots, heights in zip(self.knots[candidate], self.heights[candidate], strict=True):
             x = np.append(knots[:pieces], self.data.ends[1])
-            kept = np.append(np.diff(x) > 0, True)
-            curve = Polyline(x[kept], heights[: pieces + 1][kept])
+            distinct = np.append(np.diff(x) > 0, True)
+            curve = Polyline(x[distinct], heights[: pieces + 1][distinct])
             first, last = float(self.data.x[0]), float(self.data.x[-1])
             further = self.logits
             curves.append(guarded(curve, first, last, further=further) if self.family == "pl3" else curve)
@@ -164,8 +164,8 @@ def fit_cells(
         curve = fits.weighted(cells)
     if refits:
         with step(1, 2):
-            one = counts[chosen : chosen + 1]
-            curve = cross_fit(family, cells, one, options, device=device, all_rows=True).refined([0]).curve(0)
+            single = counts[chosen : chosen + 1]
+            curve = cross_fit(family, cells, single, options, device=device, all_rows=True).refined([0]).curve(0)
     diagnostics = {
         "candidates": list(counts),
         "scores": scores.tolist(),
@@ -211,8 +211,8 @@ def cross_fit(
         _data(family, options, cells, outer, lines, device),
         TOLERANCE / float(cells.w.sum()),
     )
-    found = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
-    fits = [found[count] for count in wanted]
+    by_count = dict(zip(counts, search.fit(starts, groups, wide=wide), strict=True))
+    fits = [by_count[count] for count in wanted]
     knots = [on_host(knots_of(fit.models.widths, *outer, fit.models.valid)[0]) for fit in fits]
     heights = [on_host(fit.models.heights) for fit in fits]
     return CrossFit(
@@ -262,8 +262,8 @@ def guarded(curve: Polyline, first: float, last: float, *, further: bool = False
     left, right = sides[0], sides[1][::-1]
     x = np.concatenate([[k for k, _ in left], knots[inner], [k for k, _ in right]])
     h = np.concatenate([[v for _, v in left], heights[inner], [v for _, v in right]])
-    kept = np.append(True, np.diff(x) > 0)
-    return Polyline(x[kept], h[kept].clip(*bounds("pl3")))
+    distinct = np.append(True, np.diff(x) > 0)
+    return Polyline(x[distinct], h[distinct].clip(*bounds("pl3")))
 
 
 def _data(

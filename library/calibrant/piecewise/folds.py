@@ -81,8 +81,8 @@ class FoldCells:
         rows = float(self.w.sum())
         mean = sum(float((mass * own).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
         spread = sum(float((mass * (own - mean) ** 2).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
-        found = mean if total is None else total / rows
-        return {"log_loss": float(found), "standard_error": float(np.sqrt(spread / max(rows - 1.0, 1.0)))}
+        gained = mean if total is None else total / rows
+        return {"log_loss": float(gained), "standard_error": float(np.sqrt(spread / max(rows - 1.0, 1.0)))}
 
 
 def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
@@ -108,12 +108,12 @@ def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:
         w, wy = _sums(key, rows.w, shape), _sums(key, rows.w * rows.y, shape)
         weighted = rows.p * rows.w
     mass = w.sum(axis=0)
-    kept = mass > 0
+    filled = mass > 0
     first, last = rows.p[starts], rows.p[starts + size - 1]
     # The mean of equal numbers would have rounding errors.
-    mean = np.divide(np.add.reduceat(weighted, starts), mass, out=first.copy(), where=kept & (first < last))
+    mean = np.divide(np.add.reduceat(weighted, starts), mass, out=first.copy(), where=filled & (first < last))
     mean_z = None if rows.logit is None else mean_logit(rows.logit, np.ones(n) if rows.w is None else rows.w, starts)
-    return FoldCells(np.clip(mean, first, last)[kept], w[:, kept], wy[:, kept], take(mean_z, kept))
+    return FoldCells(np.clip(mean, first, last)[filled], w[:, filled], wy[:, filled], take(mean_z, filled))
 
 
 def _sums(key: npt.NDArray[np.int64], values: Floats, shape: tuple[int, int]) -> Floats:
@@ -198,11 +198,11 @@ class CellStream:
         check_fold_count(self._rows, folds)
         table = self._counts.reshape(folds, _GRID, 2)
         mass = table.sum(axis=(0, 2))
-        kept = np.flatnonzero(mass)
-        starts = _starts(self._sums[kept] / mass[kept], mass[kept].astype(np.float64))
-        w = np.add.reduceat(table.sum(axis=2)[:, kept], starts, axis=1).astype(np.float64)
-        wy = np.add.reduceat(table[:, kept, 1], starts, axis=1).astype(np.float64)
-        return FoldCells(np.add.reduceat(self._sums[kept], starts) / w.sum(axis=0), w, wy)
+        filled = np.flatnonzero(mass)
+        starts = _starts(self._sums[filled] / mass[filled], mass[filled].astype(np.float64))
+        w = np.add.reduceat(table.sum(axis=2)[:, filled], starts, axis=1).astype(np.float64)
+        wy = np.add.reduceat(table[:, filled, 1], starts, axis=1).astype(np.float64)
+        return FoldCells(np.add.reduceat(self._sums[filled], starts) / w.sum(axis=0), w, wy)
 
 
 def _starts(p: Floats, mass: Floats) -> npt.NDArray[np.int64]:

@@ -102,9 +102,9 @@ class AveragedOptions:
         return PiecewiseOptions(candidates=self.candidates, folds=10 if self.folds is None else self.folds)
 
 
-def _check(given: PiecewiseOptions | AveragedOptions, options: Mapping[str, Option]) -> None:
+def _check(stated: PiecewiseOptions | AveragedOptions, options: Mapping[str, Option]) -> None:
     for name, option in options.items():
-        if not option.accepts(getattr(given, name)):
+        if not option.accepts(getattr(stated, name)):
             raise InvalidOption.at(f"/{name}", f"must be {option.allowed}")
 
 

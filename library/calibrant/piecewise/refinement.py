@@ -240,9 +240,9 @@ def _moved(
     tried = np.stack([start + share * (stop - start) for share in _SHARES_OF_GAP])
     gain = np.stack([compare(model, knot, position) for position in tried])
     best = gain.argmax(axis=0)
-    each = model * size + knot
-    order = np.lexsort((-gain.max(axis=0), each))
-    near = order[np.arange(len(order)) - np.searchsorted(each[order], each[order]) < _CHOICES]
+    knot_of_model = model * size + knot
+    order = np.lexsort((-gain.max(axis=0), knot_of_model))
+    near = order[np.arange(len(order)) - np.searchsorted(knot_of_model[order], knot_of_model[order]) < _CHOICES]
     position, reach = tried[best[near], near], _NEARBY * (stop - start)[near]
     for _ in range(_HALVINGS if len(near) else 0):
         around = np.stack([(position + side * reach).clip(start[near], stop[near]) for side in (-1, -0.5, 0, 0.5, 1)])

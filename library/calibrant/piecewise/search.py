@@ -147,16 +147,16 @@ class Fits:
     loss: Floats
     converged: Bools
 
-    def or_better(self, found: Solved, lines: Ints) -> Fits:
-        """Return these fits, replaced at ``lines`` by better ones in ``found``."""
+    def or_better(self, solved: Solved, lines: Ints) -> Fits:
+        """Return these fits, replaced at ``lines`` by better ones in ``solved``."""
         xp = namespace(self.loss)
-        better = found.loss < self.loss[lines]
+        better = solved.loss < self.loss[lines]
         at = lines[better]
-        models = Models.join([self.models, found.models[better]])
+        models = Models.join([self.models, solved.models[better]])
         order = _numbers(len(self.loss), self.loss)
         order[at] = len(self.loss) + _numbers(len(at), self.loss)
         loss, converged = xp.asarray(self.loss, copy=True), xp.asarray(self.converged, copy=True)
-        loss[at], converged[at] = found.loss[better], found.converged[better]
+        loss[at], converged[at] = solved.loss[better], solved.converged[better]
         return Fits(replace(models[order], name=self.models.name), loss, converged)
 
 
@@ -252,6 +252,6 @@ def weights(losses: Floats, parameters: Floats) -> Floats:
     ``losses (candidates,)`` are total held-out log losses of all rows.
     """
     logs = -losses - PENALTY * parameters
-    given: Floats = np.exp(logs - logs.max())
-    given[given <= _LEAST_WEIGHT * given.sum()] = 0.0
-    return given / float(given.sum())
+    shares: Floats = np.exp(logs - logs.max())
+    shares[shares <= _LEAST_WEIGHT * shares.sum()] = 0.0
+    return shares / float(shares.sum())

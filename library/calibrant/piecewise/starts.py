@@ -117,15 +117,15 @@ def _eliminate(
     nodes = _nodes(family, cells, w.sum(axis=0), outer, max(_NODES, 2 * max(counts)))
     heights, covariance = _fine_curve(family, abscissa(family, cells), w, wy, nodes)
     state = _Elimination.of(nodes, heights, covariance)
-    found = {}
+    curves = {}
     for remaining in range(len(nodes) - 2, -1, -1):
         if remaining + 1 in counts:
-            found[remaining + 1] = state.curve(nodes)
+            curves[remaining + 1] = state.curve(nodes)
         if remaining:
             state.remove_cheapest()
     if family == "pl":
-        found = {count: (x, h.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)) for count, (x, h) in found.items()}
-    return found
+        curves = {count: (x, h.clip(_HEIGHT_CLIP, 1.0 - _HEIGHT_CLIP)) for count, (x, h) in curves.items()}
+    return curves
 
 
 def _nodes(family: Family, cells: Predicted, mass: Floats, outer: tuple[float, float], count: int) -> Floats:
@@ -137,11 +137,11 @@ def _nodes(family: Family, cells: Predicted, mass: Floats, outer: tuple[float, f
     x = np.unique(np.concatenate([abscissa(family, places) for places in (quantiles, spaced)]))
     low, high = outer
     least = (high - low) * _LEAST_SHARE
-    kept = [low]
+    apart = [low]
     for value in x:
-        if value - kept[-1] > least and high - value > least:
-            kept.append(float(value))
-    return np.array([*kept, high])
+        if value - apart[-1] > least and high - value > least:
+            apart.append(float(value))
+    return np.array([*apart, high])
 
 
 def _fine_curve(family: Family, x: Floats, w: Floats, wy: Floats, nodes: Floats) -> tuple[Floats, Floats]:
@@ -187,8 +187,8 @@ class _Elimination:
         bends[rows, rows + 1] = -inverse[:-1] - inverse[1:]
         bends[rows, rows + 2] = inverse[1:]
         shared = covariance @ bends.T
-        kept = np.ones((len(heights), len(rows)), dtype=bool)
-        return cls(heights, heights @ bends.T, bends @ shared, shared, kept)
+        remaining = np.ones((len(heights), len(rows)), dtype=bool)
+        return cls(heights, heights @ bends.T, bends @ shared, shared, remaining)
 
     def remove_cheapest(self) -> None:
         """Remove the knot with the smallest cost from each line."""

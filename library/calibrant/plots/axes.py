@@ -278,10 +278,10 @@ def plot(
         raise InvalidOption.at(
             "/reports", "must be reports by name, or a sequence of reports, the results of calibrant.evaluate"
         )
-    named = reports if isinstance(reports, Mapping) else {str(i + 1): each for i, each in enumerate(reports)}
+    named = reports if isinstance(reports, Mapping) else {str(i + 1): shown for i, shown in enumerate(reports)}
     if not named:
         raise InvalidOption.at("/reports", "must have at least one report")
-    if not all(isinstance(each, Report) for each in named.values()):
+    if not all(isinstance(shown, Report) for shown in named.values()):
         raise InvalidOption.at("/reports", "must be reports, the results of calibrant.evaluate")
     if axes is None:
         axes = new_axes(len(named))
@@ -319,16 +319,16 @@ def entries_of(report: Report, diagram: str, options: Mapping[str, Any]) -> tupl
         options["binning"] = BINNINGS.get(options["binning"], options["binning"])
     check_options(diagram, options, DIAGRAMS)
     request = read_argument(read_diagrams, diagram, options)
-    kept = [each[diagram] for each in (report.diagrams, report.after_diagrams) if each and diagram in each]
-    if report.source is not None and (options or not kept):
+    stored = [side[diagram] for side in (report.diagrams, report.after_diagrams) if side and diagram in side]
+    if report.source is not None and (options or not stored):
         entries = report.source.diagram(request)
         if entries[0]["data"] is None and report.reduction in MANY:
             raise NothingToDraw(f'{entries[0]["problem"]}; evaluate again, as with reduction="confidence"')
         return request.diagram.name, entries
-    if not kept or options:
+    if not stored or options:
         how = f'evaluate with diagrams=["{diagram}"]'
         raise InvalidOption.at("/diagrams", f"need {diagram}, because this report does not have its rows; {how}")
-    return request.diagram.name, kept
+    return request.diagram.name, stored
 
 
 def check_options(diagram: str, options: Mapping[str, Any], catalogue: Mapping[str, Any]) -> None:
@@ -462,7 +462,7 @@ def _overlay(ax: Axes, data: Data, models: Sequence[_Model], style: Mapping[str,
 
     used = np.array([to_rgb(line.get_color()) for model in models for _, line in model.lines]).reshape(-1, 3)
     cycle = rcParams["axes.prop_cycle"].by_key()["color"]
-    free = [each for each in cycle if (np.abs(used - to_rgb(each)).sum(axis=1) > _UNLIKE).all()]
+    free = [cycled for cycled in cycle if (np.abs(used - to_rgb(cycled)).sum(axis=1) > _UNLIKE).all()]
     free = free or [cycle[len(models) % len(cycle)]]
     look = {"color": free[0], "marker": "o", "zorder": 3, **normalize_kwargs(dict(style), Line2D)}
     plot = plot_of("reliability", data)

@@ -51,7 +51,7 @@ Array = npt.NDArray[np.float64]
 
 
 def draw_by_size(
-    found: MeasuresBySize | Mapping[str, Any],
+    results: MeasuresBySize | Mapping[str, Any],
     about: Caption,
     *,
     form: Format = "svg",
@@ -83,7 +83,7 @@ def draw_by_size(
     InvalidPicture
         For more than eight curves, or an unsupported form, theme or width.
     """
-    sizes, curves = _read(found)
+    sizes, curves = _read(results)
     canvas = Canvas(width, theme=theme, form=form)
     kind = (_IMPROVEMENTS if improvement else _KINDS)[squared]
     title, lines = about_lines(kind, about, None)
@@ -113,14 +113,14 @@ def look(i: int) -> tuple[Role, tuple[float, ...] | None, bool]:
     return SERIES[colour], _DASHES[(i + 2 * again) % len(_DASHES)], bool((i + again) % 2)
 
 
-def _read(found: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
+def _read(results: MeasuresBySize | Mapping[str, Any]) -> tuple[Array, dict[str, tuple[Array, Array]]]:
     """Return the sizes, and the mean and standard deviation of each measure, NaN for None."""
-    if isinstance(found, MeasuresBySize):
-        sizes: Sequence[float] = found.sizes
-        pairs = {key: (curve.mean, curve.standard_deviation) for key, curve in found.curves.items()}
+    if isinstance(results, MeasuresBySize):
+        sizes: Sequence[float] = results.sizes
+        pairs = {key: (curve.mean, curve.standard_deviation) for key, curve in results.curves.items()}
     else:
-        sizes = found["sizes"]
-        pairs = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in found["curves"].items()}
+        sizes = results["sizes"]
+        pairs = {key: (curve["mean"], curve["standard_deviation"]) for key, curve in results["curves"].items()}
     if not 1 <= len(pairs) <= MOST:
         raise InvalidPicture(f"the number of measures must be from 1 to {MOST}")
     curves = {key: (np.array(mean, dtype=float), np.array(off, dtype=float)) for key, (mean, off) in pairs.items()}
@@ -137,13 +137,13 @@ def _ends(curves: Mapping[str, tuple[Array, Array]]) -> list[float]:
 
 def _sizes(panel: Panel, sizes: Array) -> Ticks:
     """Return ticks at the sizes that have room for a label."""
-    kept: list[float] = []
+    labelled: list[float] = []
     for size in [sizes[-1], *sizes[:-1]]:
         place = panel.at(np.log2(size), 0.0)[0]
-        if all(abs(place - panel.at(np.log2(other), 0.0)[0]) > 46.0 for other in kept):
-            kept.append(float(size))
-    kept.sort()
-    return [float(np.log2(size)) for size in kept], [count(size) for size in kept]
+        if all(abs(place - panel.at(np.log2(other), 0.0)[0]) > 46.0 for other in labelled):
+            labelled.append(float(size))
+    labelled.sort()
+    return [float(np.log2(size)) for size in labelled], [count(size) for size in labelled]
 
 
 def _curve(panel: Panel, x: Array, mean: Array, off: Array, i: int, of: int) -> None:
@@ -166,12 +166,12 @@ def _describe(
 ) -> str:
     sentences = []
     for key, (mean, off) in curves.items():
-        each = "; ".join(
+        of_sizes = "; ".join(
             f"{count(size)} row{'' if size == 1 else 's'}: {_value(m)}"
             + (f" plus or minus {decimal(d)}" if np.isfinite(d) else "")
             for size, m, d in zip(sizes, mean, off, strict=True)
         )
-        sentences.append(f"{names[key]}: {each}.")
+        sentences.append(f"{names[key]}: {of_sizes}.")
     opening = f"{kind}{about_sentence(about, None)} Mean and standard deviation over random subsets."
     return " ".join([opening, *sentences])
 

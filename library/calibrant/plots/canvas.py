@@ -34,8 +34,10 @@ def cleaned(name: str) -> str:
     >>> cleaned("two\nlines\u202e and  \x00more ")
     'two lines and more'
     """
-    kept = (" " if c.isspace() else c for c in name[:_MOST] if c.isspace() or unicodedata.category(c) not in _UNSHOWN)
-    return " ".join("".join(kept).split())
+    characters = (
+        " " if c.isspace() else c for c in name[:_MOST] if c.isspace() or unicodedata.category(c) not in _UNSHOWN
+    )
+    return " ".join("".join(characters).split())
 
 
 def shortened(text: str, room: float, size: float, weight: str = "normal") -> str:
@@ -64,9 +66,9 @@ def settable(text: str, weight: str = "normal") -> str:
     return "".join(c if ord(c) in have else MISSING for c in text)
 
 
-def _ends(text: str, kept: int) -> str:
-    tail = kept // 3
-    return text[: kept - tail].rstrip() + "…" + text[len(text) - tail :].lstrip()
+def _ends(text: str, length: int) -> str:
+    tail = length // 3
+    return text[: length - tail].rstrip() + "…" + text[len(text) - tail :].lstrip()
 
 
 @lru_cache(maxsize=4096)
@@ -276,8 +278,8 @@ def finished(
     body = shapes[shapes.index("</metadata>") + len("</metadata>") : shapes.rindex("</svg>")]
     # matplotlib's style rules would apply to the whole page of an inline picture.
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
-    body = _STYLE.sub(lambda found: _attributes(found[1]), body)
-    body = _COLOUR.sub(lambda found: f'"{inks.get(found[1], found[1])}"', body)
+    body = _STYLE.sub(lambda match: _attributes(match[1]), body)
+    body = _COLOUR.sub(lambda match: f'"{inks.get(match[1], match[1])}"', body)
     body = _IDENTIFIED.sub("<g", body).replace("<defs>\n </defs>", "")
     width, height = (f"{length:g}" for length in size)
     sheet = f"<style>{style_sheet()}</style>" if auto else ""

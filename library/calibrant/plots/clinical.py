@@ -67,13 +67,13 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the curve at a few predictions, with its band, and where the band leaves out the diagonal."""
     p, calibrated = values(data["predictions"]), values(data["calibrated"])
     at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
-    each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
+    points = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     if "curve" in data:
         events, others = count(data["events"]), count(data["non_events"])
         what = f"The {data['curve']} curve of {events} events and {others} other rows; ICI {decimal(data['ici'])}."
     else:
         what = f"Polynomial logistic recalibration: {_curve(data)}."
-    return f"{what} {_outside(data, definition)}Prediction to calibrated probability: {each}."
+    return f"{what} {_outside(data, definition)}Prediction to calibrated probability: {points}."
 
 
 def _band(data: Data, i: int) -> str:

@@ -62,7 +62,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the decomposition, the part of the curve outside the band, and the blocks."""
     start, end, height, share = (values(data[name]) for name in ("start", "end", "calibrated", "share"))
     at = np.unique(np.linspace(0, len(start) - 1, _DESCRIBED).round().astype(int))
-    each = "; ".join(
+    blocks = "; ".join(
         f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
     )
     brier, missed, resolved, left = (
@@ -72,7 +72,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     return (
         f"Brier score {brier} = miscalibration {missed} minus discrimination {resolved} plus uncertainty {left}. "
         f"{_outside(data, definition)}{data['blocks']} {several} of predictions with their observed frequency"
-        f"{_some(len(at), data['blocks'])}: {each}."
+        f"{_some(len(at), data['blocks'])}: {blocks}."
     )
 
 

@@ -174,34 +174,39 @@ def draw_several(
     plot_of(name)  # raises an error for an unknown name
     if not 1 <= len(shown) <= MOST:
         raise InvalidPicture(f"the number of diagrams must be from 1 to {MOST}")
-    kept = [(one, about) for one, about in shown if one.get("data") is not None] or list(shown)
-    every = [data_of(one) for one, _ in kept]
+    drawable = [(diagram, about) for diagram, about in shown if diagram.get("data") is not None] or list(shown)
+    every = [data_of(diagram) for diagram, _ in drawable]
     plot = plot_of(name, every[0] if name == "reliability" else None)
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
-    rows = {about.n for _, about in kept}
-    lines = [f"{_counted(kept, each)} · {_rows(rows)} · {cleaned(kept[0][1].reduction)}"]
+    rows = {about.n for _, about in drawable}
+    lines = [f"{_counted(drawable, each)} · {_rows(rows)} · {cleaned(drawable[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
-    legends = (plot.keys(data, one.get("definition") or {}, BEFORE) for data, (one, _) in zip(every, kept, strict=True))
+    legends = (
+        plot.keys(data, diagram.get("definition") or {}, BEFORE)
+        for data, (diagram, _) in zip(every, drawable, strict=True)
+    )
     keys = max(legends, key=len)  # one model may have knots or a line that another lacks
     top = heading(canvas, heading_title, lines, [replace(key, label=key.brief or key.label) for key in keys])
-    bottom = _panels(canvas, top, plot, kept, every)
+    bottom = _panels(canvas, top, plot, drawable, every)
     lost = [
-        f"{cleaned(about.name or '')}: {one.get('problem') or 'no data'}" for one, about in shown if one["data"] is None
+        f"{cleaned(about.name or '')}: {diagram.get('problem') or 'no data'}"
+        for diagram, about in shown
+        if diagram["data"] is None
     ]
-    height = notes(canvas, bottom, [*lost, *(one.get("problem") for one, _ in kept)])
-    return canvas.drawn(height, heading_title, _alternative(plot, kept, every, lost, cleaned(each)))
+    height = notes(canvas, bottom, [*lost, *(diagram.get("problem") for diagram, _ in drawable)])
+    return canvas.drawn(height, heading_title, _alternative(plot, drawable, every, lost, cleaned(each)))
 
 
-def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every: Sequence[Data]) -> float:
+def _panels(canvas: Canvas, top: float, plot: Plot, drawable: Sequence[Shown], every: Sequence[Data]) -> float:
     room = canvas.width - _LEFT - MARGIN
-    columns = max(1, min(len(kept), int((room + _BETWEEN) // (_NARROWEST + _BETWEEN))))
+    columns = max(1, min(len(drawable), int((room + _BETWEEN) // (_NARROWEST + _BETWEEN))))
     side = min((room - (columns - 1) * _BETWEEN) / columns, 260.0)
     x, y = plot.window(every)
     strip = 0.0 if plot.rows is None else _HISTOGRAM + _GAP
     deep = _ABOVE + side + strip + _BELOW
-    last = (len(kept) - 1) // columns
-    for i, ((_, about), data) in enumerate(zip(kept, every, strict=True)):
+    last = (len(drawable) - 1) // columns
+    for i, ((_, about), data) in enumerate(zip(drawable, every, strict=True)):
         row, column = divmod(i, columns)
         box = (_LEFT + column * (side + _BETWEEN), top + row * deep + _ABOVE, side, side)
         panel = Panel(canvas, box, x, y)
@@ -218,7 +223,7 @@ def _panels(canvas: Canvas, top: float, plot: Plot, kept: Sequence[Shown], every
             panel.base(((), ()))
             panel = Panel(canvas, (box[0], box[1] + side + _GAP, side, _HISTOGRAM), x)
             histogram(panel, [plot.rows(data)], [BEFORE], bare=True)
-        beneath = i + columns >= len(kept)
+        beneath = i + columns >= len(drawable)
         panel.base((plot.across or plot.places)(*x, _TICKS), _brief(plot.axes[0], side) if beneath else "")
     return top + (last + 1) * deep + 24.0
 
@@ -234,8 +239,8 @@ def _title(canvas: Canvas, box: tuple[float, float, float, float], name: str, er
     canvas.text(left, top - 8.0, shortened(error, side, SMALL))
 
 
-def _counted(kept: Sequence[Shown], each: str) -> str:
-    return f"1 {cleaned(each.removesuffix('s'))}" if len(kept) == 1 else f"{len(kept)} {cleaned(each)}"
+def _counted(drawable: Sequence[Shown], noun: str) -> str:
+    return f"1 {cleaned(noun.removesuffix('s'))}" if len(drawable) == 1 else f"{len(drawable)} {cleaned(noun)}"
 
 
 def _rows(rows: set[int]) -> str:
@@ -243,10 +248,9 @@ def _rows(rows: set[int]) -> str:
     return f"n = {count(least)}" if least == most else f"n = {count(least)} to {count(most)}"
 
 
-def _alternative(plot: Plot, kept: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], each: str) -> str:
-    sentences, one_of = [f"{plot.kind} of {_counted(kept, each)}."], each.removesuffix("s").capitalize()
-    for i, ((one, about), data) in enumerate(zip(kept, every, strict=True), 1):
-        sentences.append(
-            f"{one_of} {i}{about_sentence(about, plot.error(data))} {plot.describe(data, one.get('definition') or {})}"
-        )
+def _alternative(plot: Plot, drawable: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], each: str) -> str:
+    sentences, one_of = [f"{plot.kind} of {_counted(drawable, each)}."], each.removesuffix("s").capitalize()
+    for i, ((diagram, about), data) in enumerate(zip(drawable, every, strict=True), 1):
+        described = plot.describe(data, diagram.get("definition") or {})
+        sentences.append(f"{one_of} {i}{about_sentence(about, plot.error(data))} {described}")
     return " ".join([*sentences, *(f"Not drawn: {cleaned(problem)}." for problem in lost)])

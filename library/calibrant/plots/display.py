@@ -232,18 +232,18 @@ class CalibrationDisplay(Suggesting):
                     from sklearn.utils.validation import check_is_fitted
                 check_is_fitted(estimator)
             raise InvalidOption.at("/estimator", "must be a fitted classifier with classes_ and predict_proba")
-        classes, found = list(estimator.classes_), np.asarray(estimator.predict_proba(X))
+        classes, predicted = list(estimator.classes_), np.asarray(estimator.predict_proba(X))
         names: Any = classes
         if len(classes) == 2:
             if pos_label is not None and pos_label not in classes:
                 raise InvalidOption.at("/pos_label", "must be one of estimator.classes_")
             positive = 1 if pos_label is None else classes.index(pos_label)
-            names, found = [classes[1 - positive], classes[positive]], found[:, positive]
+            names, predicted = [classes[1 - positive], classes[positive]], predicted[:, positive]
         elif pos_label is not None:
             raise InvalidOption.at("/pos_label", "is for two classes")
         return cls.from_predictions(
             y,
-            found,
+            predicted,
             n_bins=n_bins,
             strategy=strategy,
             class_names=names,

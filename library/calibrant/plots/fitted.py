@@ -78,7 +78,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the map at a few predictions, its errors and its knots."""
     p, calibrated = values(data["predictions"]), values(data["calibrated"])
     at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
-    each = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
+    points = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     knots = knots_of(data)[0]
     debiased, identity = data["alpha_1_debiased"], data["identity_probability"]
     size = f"{decimal(data['alpha_1'])} on average" + ("" if debiased is None else f", debiased {decimal(debiased)}")
@@ -87,7 +87,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     return (
         f"The {family(data, definition)} map fitted to these rows differs from the predictions by "
         f"{size}; the mean squared difference is {decimal(data['alpha_2'])}.{'' if identity is None else belief}"
-        f"{bends} Prediction to calibrated probability: {each}."
+        f"{bends} Prediction to calibrated probability: {points}."
     )
 
 

@@ -39,8 +39,8 @@ _APART = 62.0
 
 
 def _some(number: int) -> list[int]:
-    found: list[int] = np.unique(np.linspace(0, number - 1, min(number, _DESCRIBED)).round().astype(int)).tolist()
-    return found
+    places: list[int] = np.unique(np.linspace(0, number - 1, min(number, _DESCRIBED)).round().astype(int)).tolist()
+    return places
 
 
 def _stairs(edges: Any, heights: Any) -> tuple[Any, Any]:
@@ -83,19 +83,19 @@ def _pit_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
 
 
 def _outside(data: Data, name: str) -> tuple[int, int]:
-    found = values(data[name])
-    return int(np.count_nonzero(found > values(data["high"]) + 1e-12)), int(
-        np.count_nonzero(found < values(data["low"]) - 1e-12)
+    shares = values(data[name])
+    return int(np.count_nonzero(shares > values(data["high"]) + 1e-12)), int(
+        np.count_nonzero(shares < values(data["low"]) - 1e-12)
     )
 
 
 def _describe_pit(data: Data, definition: Mapping[str, Any]) -> str:
     edges, density = values(data["edges"]), values(data["density"])
     above, below = _outside(data, "density")
-    each = "; ".join(f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {decimal(density[i])}" for i in _some(len(density)))
+    bins = "; ".join(f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {decimal(density[i])}" for i in _some(len(density)))
     return (
         f"Bins above the {_level(definition)} band: {above} of {len(density)}; below: {below}. Density 1 is "
-        f"calibrated. Densities: {each}."
+        f"calibrated. Densities: {bins}."
     )
 
 
@@ -145,10 +145,9 @@ def _describe_points(name: str, what: str) -> Any:
     def describe(data: Data, definition: Mapping[str, Any]) -> str:
         x, y = values(data["levels"]), values(data[name])
         above, below = _outside(data, name)
-        each = "; ".join(f"{x[i]:.4g}: {decimal(y[i])}" for i in _some(len(x)))
-        return (
-            f"Levels above the {_level(definition)} band: {above} of {len(x)}; below: {below}. {what} by level: {each}."
-        )
+        points = "; ".join(f"{x[i]:.4g}: {decimal(y[i])}" for i in _some(len(x)))
+        outside = f"Levels above the {_level(definition)} band: {above} of {len(x)}; below: {below}."
+        return f"{outside} {what} by level: {points}."
 
     return describe
 
@@ -220,21 +219,21 @@ def _powers(low: float, high: float, most: int) -> tuple[list[float], list[str]]
     )
     for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         numbers = [f * 10.0**k for k in range(first, last + 1) for f in factors]
-        kept = [number for number in numbers if low <= math.log10(number) <= high]
-        if len(kept) <= most:
+        inside = [number for number in numbers if low <= math.log10(number) <= high]
+        if len(inside) <= most:
             break
-    kept = kept[:: -(-len(kept) // most)] if kept else kept
-    return [math.log10(number) for number in kept], tick_labels([float(f"{number:.3g}") for number in kept])
+    inside = inside[:: -(-len(inside) // most)] if inside else inside
+    return [math.log10(number) for number in inside], tick_labels([float(f"{number:.3g}") for number in inside])
 
 
 def _describe_variance(data: Data, _: Mapping[str, Any]) -> str:
     x, y = values(data["predicted"]), values(data["observed"])
-    each = "; ".join(f"{x[i]:.4g} predicted, {y[i]:.4g} observed" for i in _some(len(x)))
+    bins = "; ".join(f"{x[i]:.4g} predicted, {y[i]:.4g} observed" for i in _some(len(x)))
     above = int(np.count_nonzero(values(data["low"]) > x))
     below = int(np.count_nonzero(values(data["high"]) < x))
     return (
         f"Bins with larger errors than predicted, beyond their interval: {above} of {len(x)}; smaller: {below}. "
-        f"Variances: {each}."
+        f"Variances: {bins}."
     )
 
 
@@ -270,11 +269,11 @@ def _sharpness_keys(_: Data, __: Mapping[str, Any], look: Look) -> list[Key]:
 
 def _describe_sharpness(data: Data, _: Mapping[str, Any]) -> str:
     level, reached, width = (values(data[name]) for name in ("levels", "coverage", "width"))
-    each = "; ".join(
+    intervals = "; ".join(
         f"{level_text(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
         for i in _some(len(level))
     )
-    return f"{each}."
+    return f"{intervals}."
 
 
 SHARPNESS = Plot(

@@ -95,13 +95,13 @@ def describe(data: Data, _: Mapping[str, Any]) -> str:
     """Describe the largest difference and the two curves."""
     fractile, score, label = (values(data[name]) for name in ("fractile", "cumulative_score", "cumulative_label"))
     at = np.unique([int(np.argmin(np.abs(fractile - place))) for place in _DESCRIBED])
-    each = "; ".join(f"{percent(fractile[i])}: {decimal(score[i])} and {decimal(label[i])}" for i in at)
+    points = "; ".join(f"{percent(fractile[i])}: {decimal(score[i])} and {decimal(label[i])}" for i in at)
     which = "more" if data["signed"] > 0.0 else "fewer"
     return (
         f"The KS error is {decimal(data['ks'])}, reached at a fraction of {decimal(data['reached_fractile'])} of the "
         f"rows and a score of {decimal(data['reached_score'])}; up to there, positives are {which} than predicted. "
         f"Over all rows, cumulative label minus score is {signed(data['end'])}. "
-        f"Cumulative score and label by fraction of rows: {each}."
+        f"Cumulative score and label by fraction of rows: {points}."
     )
 
 
@@ -117,11 +117,11 @@ def four_graphs(canvas: Canvas, shown: Shown) -> Drawn:
 def two_graphs(canvas: Canvas, before: Shown, after: Shown) -> Drawn:
     """Draw graphs (b) and (d), in which the scores are the diagonal, before and after a map."""
     shown = [before, after]
-    every = [data_of(one) for one, _ in shown]
+    every = [data_of(diagram) for diagram, _ in shown]
     title, lines = about_lines("KS graphs before and after the map", before[1], None)
     top = heading(canvas, title, lines[:1], both_keys(KS, shown, every))
     bottom = _grid(canvas, top, list(zip(every, (BEFORE, AFTER), strict=True)), _GRAPHS[1::2])
-    height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
+    height = notes(canvas, bottom, [diagram.get("problem") for diagram, _ in shown])
     return canvas.drawn(height, title, alternative(KS, shown, every))
 
 

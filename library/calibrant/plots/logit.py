@@ -76,8 +76,8 @@ def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
     far = [k for k in powers if (k - 1) % step == 0]
     marks = [(-_logit_of_power(k), _small(k)) for k in reversed(far)]
     marks += [(0.0, "0.5"), *((_logit_of_power(k), _near_one(k)) for k in far)]
-    kept = [mark for mark in marks if low <= mark[0] <= high]
-    return [place for place, _ in kept], [label for _, label in kept]
+    inside = [mark for mark in marks if low <= mark[0] <= high]
+    return [place for place, _ in inside], [label for _, label in inside]
 
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
@@ -105,13 +105,13 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the line and the bins, as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
     at = np.unique(np.linspace(0, len(x) - 1, _DESCRIBED).round().astype(int)) if len(x) > _DESCRIBED else range(len(x))
-    each = "; ".join(
+    bins = "; ".join(
         f"{decimal(_share(x[i]))} predicted, {decimal(_share(y[i]))} observed ({rows_of(rows[i])})" for i in at
     )
     line = _map_sentence(data, str(definition.get("method", "platt")))
     clipped = "was" if data["clipped"] == 1 else "were"
     some = "Bins" if len(at) == len(x) else f"{len(at)} of {len(x)} bins"
-    return f"{line} {some}: {each}. {rows_of(data['clipped'])} {clipped} clipped."
+    return f"{line} {some}: {bins}. {rows_of(data['clipped'])} {clipped} clipped."
 
 
 def _map_sentence(data: Data, method: str) -> str:
@@ -179,8 +179,8 @@ def logits_of(data: Data) -> tuple[Array, Array, Array | None]:
 
     Half a row of each label is added to a bin, so that its logit is finite; that of an end may be infinite.
     """
-    rows, found = values(data["rows"]), values(data["observed_frequency"])
-    y = np.log(rows * found + 0.5) - np.log(rows * (1.0 - found) + 0.5)
+    rows, frequency = values(data["rows"]), values(data["observed_frequency"])
+    y = np.log(rows * frequency + 0.5) - np.log(rows * (1.0 - frequency) + 0.5)
     x = clipped_logit(values(data["mean_prediction"]))
     if data["low"] is None:
         return x, y, None
@@ -200,7 +200,7 @@ def _show_bins(panel: Panel, data: Data, look: Look) -> None:
 def _window_of_bins(shown: Sequence[Data]) -> tuple[Range, Range]:
     parts = [logits_of(data) for data in shown]
     x = np.concatenate([x for x, _, _ in parts])
-    y = np.concatenate([each.ravel() for _, y, ends in parts for each in (y, ends) if each is not None])
+    y = np.concatenate([logits.ravel() for _, y, ends in parts for logits in (y, ends) if logits is not None])
     y = y[np.isfinite(y)]
     return _widened(x.min(), x.max()), _widened(y.min(), y.max())
 

@@ -139,8 +139,8 @@ def _years(start: float, end: float, most: float) -> Ticks:
     step = next(step for k in range(5) for step in (10**k, 2 * 10**k, 5 * 10**k) if (last - first) / step <= most)
     years = range(first + (-first) % step, last + 1, step)
     starts = [(datetime(year, 1, 1, tzinfo=UTC).timestamp(), str(year)) for year in years]
-    kept = [(place, label) for place, label in starts if start <= place <= end]
-    return [place for place, _ in kept], [label for _, label in kept]
+    inside = [(place, label) for place, label in starts if start <= place <= end]
+    return [place for place, _ in inside], [label for _, label in inside]
 
 
 def _form(place: float, step: float, form: str) -> str:
@@ -160,8 +160,8 @@ def _describe(
     )
     if last["interval"] is not None:
         text += f", interval {decimal(last['interval'][0])} to {decimal(last['interval'][1])}"
-    each = "; ".join(f"{cleaned(alarm['rule'])} at {_moment(alarm['at'])}" for alarm in alarms[-_DESCRIBED:])
-    return f"{text}. " + (f"Alarms raised: {len(alarms)}; {each}." if alarms else "No alarms were raised.")
+    listed = "; ".join(f"{cleaned(alarm['rule'])} at {_moment(alarm['at'])}" for alarm in alarms[-_DESCRIBED:])
+    return f"{text}. " + (f"Alarms raised: {len(alarms)}; {listed}." if alarms else "No alarms were raised.")
 
 
 def _moment(seconds: float) -> str:

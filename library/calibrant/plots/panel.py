@@ -500,8 +500,8 @@ def data_of(shown: Mapping[str, Any]) -> Data:
     data = shown.get("data")
     if data is None:
         raise NothingToDraw(str(shown.get("problem") or "the diagram has no data"))
-    found: Data = data
-    return found
+    known: Data = data
+    return known
 
 
 # --- A picture with one panel: heading, panel, histogram of the rows, and notes
@@ -519,7 +519,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
     """Draw a diagram, or overlay the diagrams before and after a map."""
     shown = [before] if after is None else [before, after]
     looks: list[Look] = [BEFORE, AFTER][: len(shown)]
-    every = [data_of(one) for one, _ in shown]
+    every = [data_of(diagram) for diagram, _ in shown]
     about = before[1]
     error = plot.error(every[0])
     title, lines = about_lines(plot.kind, about, error)
@@ -539,7 +539,7 @@ def one_panel(canvas: Canvas, plot: Plot, before: Shown, after: Shown | None) ->
         plot.show(panel, data, look)
     panel.side(upright, plot.axes[1])
     bottom = _base(panel, plot, every, looks)
-    height = notes(canvas, bottom, [one.get("problem") for one, _ in shown])
+    height = notes(canvas, bottom, [diagram.get("problem") for diagram, _ in shown])
     return canvas.drawn(height, title, alternative(plot, shown, every))
 
 
@@ -604,9 +604,9 @@ def alternative(plot: Plot, shown: Sequence[Shown], every: Sequence[Data]) -> st
     )
     joint = " of " if len(shown) == 1 else ", "
     sentences = []
-    for opening, (one, about), data in zip(openings, shown, every, strict=True):
+    for opening, (diagram, about), data in zip(openings, shown, every, strict=True):
         sentences.append(opening + about_sentence(about, plot.error(data), joint))
-        sentences.append(plot.describe(data, one.get("definition") or {}))
-        if one.get("problem"):
-            sentences.append(f"Note: {cleaned(str(one['problem']))}.")
+        sentences.append(plot.describe(data, diagram.get("definition") or {}))
+        if diagram.get("problem"):
+            sentences.append(f"Note: {cleaned(str(diagram['problem']))}.")
     return " ".join(sentences)

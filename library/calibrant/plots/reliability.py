@@ -45,11 +45,11 @@ def show(panel: Panel, data: Data, look: Look) -> None:
     _fill(panel, start, end, gap, share, look)
     roof = np.stack([start, end], axis=1)
     panel.pieces(roof, roof + gap[:, None], look.colour, width=1.8)
-    mean, found = values(data["mean_prediction"]), values(data["observed_frequency"])
+    mean, frequency = values(data["mean_prediction"]), values(data["observed_frequency"])
     if data["low"] is not None:
         whiskers = np.stack([values(data["low"]), values(data["high"])], axis=1)
         panel.pieces(np.stack([mean, mean], axis=1), whiskers, look.colour if look.hatch else "ink", width=1.0)
-    panel.dots(mean, found, radii(share) * panel.grain, look.colour, stroke="paper", square=look.square)
+    panel.dots(mean, frequency, radii(share) * panel.grain, look.colour, stroke="paper", square=look.square)
 
 
 def _fill(panel: Panel, start: Array, end: Array, gap: Array, share: Array, look: Look) -> None:
@@ -117,7 +117,7 @@ def error(data: Data) -> tuple[str, float]:
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe every bin, or with many bins those that add most to the error."""
-    share, mean, found = (values(data[name]) for name in ("share", "mean_prediction", "observed_frequency"))
+    share, mean, frequency = (values(data[name]) for name in ("share", "mean_prediction", "observed_frequency"))
     gap = values(data["gap"])
     cut = definition.get("binning", "")
     above, below = int(np.count_nonzero(gap > 0.0)), int(np.count_nonzero(gap < 0.0))
@@ -125,8 +125,8 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     many = len(gap) > _DESCRIBED
     described = np.sort(np.argsort(-share * np.abs(gap))[:_LARGEST]) if many else range(len(gap))
     rows = values(data["count"])
-    each = "; ".join(
-        f"{decimal(mean[i])} predicted, {decimal(found[i])} observed ({rows_of(rows[i])})" for i in described
+    bins = "; ".join(
+        f"{decimal(mean[i])} predicted, {decimal(frequency[i])} observed ({rows_of(rows[i])})" for i in described
     )
     debiased = data.get("ece_debiased")
     return (
@@ -135,7 +135,7 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
         + f". The observed frequency is below the prediction in {below} and above it in {above}. "
         f"The largest gap is {signed(gap[worst])}, at a mean prediction of {decimal(mean[worst])}. "
         + ("The bins that add most to the error" if many else "Bins")
-        + f": {each}."
+        + f": {bins}."
     )
 
 

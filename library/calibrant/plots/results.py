@@ -38,9 +38,9 @@ _NAMED = 10
 
 
 def _axes(ax: Axes | None) -> Axes:
-    found: Axes = new_axes()[0] if ax is None else ax
-    check_axes(found)
-    return found
+    used: Axes = new_axes()[0] if ax is None else ax
+    check_axes(used)
+    return used
 
 
 def plot_map(fitted: CalibrationMap, ax: Axes | None) -> Axes:
@@ -65,18 +65,18 @@ def plot_map(fitted: CalibrationMap, ax: Axes | None) -> Axes:
     return ax
 
 
-def plot_by_size(found: MeasuresBySize, ax: Axes | None) -> Axes:
+def plot_by_size(results: MeasuresBySize, ax: Axes | None) -> Axes:
     """Draw the mean of each measure by the number of rows, with one standard deviation."""
     ax = _axes(ax)
-    for key, curve in found.curves.items():
+    for key, curve in results.curves.items():
         mean, off = np.array(curve.mean, dtype=float), np.array(curve.standard_deviation, dtype=float)
-        ax.errorbar(found.sizes, mean, np.nan_to_num(off), label=key, capsize=2.0, marker="o", markersize=3.0)
+        ax.errorbar(results.sizes, mean, np.nan_to_num(off), label=key, capsize=2.0, marker="o", markersize=3.0)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(found.sizes, [f"{size:,}" for size in found.sizes], rotation=45.0, fontsize="small")
-    what = "improvement by the map" if found.improvement else "mean"
-    what = f"{what}, squared," if found.squared else what
+    ax.set_xticks(results.sizes, [f"{size:,}" for size in results.sizes], rotation=45.0, fontsize="small")
+    what = "improvement by the map" if results.improvement else "mean"
+    what = f"{what}, squared," if results.squared else what
     ax.set(xlabel="rows (log scale)", ylabel=f"{what} over random subsets, ± 1 standard deviation")
-    if found.in_sample:
+    if results.in_sample:
         ax.set_title("in-sample (the map was fitted to these rows)")
     ax.legend(fontsize="small", framealpha=0.7)
     return ax
@@ -101,16 +101,16 @@ def plot_cost_plane(plane: CostPlane, ax: Axes | None) -> Axes:
     return ax
 
 
-def plot_decision_curve(found: DecisionCurve, ax: Axes | None) -> Axes:
+def plot_decision_curve(curves: DecisionCurve, ax: Axes | None) -> Axes:
     """Draw the net benefit of each model with its intervals, of treating all rows, and of treating none."""
     ax = _axes(ax)
-    highest = max(found.prevalence, *(float(curve.value.max()) for curve in found.net_benefit.values()))
-    for name, curve in found.net_benefit.items():
-        if name in found.over_treat_all:
-            (line,) = ax.plot(found.thresholds, curve.value, label=name)
-            ax.fill_between(found.thresholds, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0.0)
+    highest = max(curves.prevalence, *(float(curve.value.max()) for curve in curves.net_benefit.values()))
+    for name, curve in curves.net_benefit.items():
+        if name in curves.over_treat_all:
+            (line,) = ax.plot(curves.thresholds, curve.value, label=name)
+            ax.fill_between(curves.thresholds, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0.0)
         else:
-            ax.plot(found.thresholds, curve.value, color=colour("quiet"), label=name, linestyle="--", linewidth=1.0)
+            ax.plot(curves.thresholds, curve.value, color=colour("quiet"), label=name, linestyle="--", linewidth=1.0)
     ax.set(xlabel="threshold", ylabel="net benefit", ylim=(-highest / 4.0, 1.1 * highest) if highest > 0.0 else (-1, 1))
     ax.legend(fontsize="small", framealpha=0.7)
     return ax
@@ -123,16 +123,18 @@ def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | No
         raise InvalidOption.at("/measure", one_of(key, report.measures))
     ax = _axes(ax)
     of = report.measures[key].of
-    for place, one in enumerate(reversed(report.contestants)):
-        found = one.measures[key]
-        value = getattr(found, of)
+    for place, contestant in enumerate(reversed(report.contestants)):
+        result = contestant.measures[key]
+        value = getattr(result, of)
         if value is None:
             continue
-        low, high = found.interval or (value, value)
-        fill = "none" if one.in_sample else colour("ink")
+        low, high = result.interval or (value, value)
+        fill = "none" if contestant.in_sample else colour("ink")
         ax.plot([low, high], [place, place], color=colour("ink"), linewidth=1.0)
         ax.plot([value], [place], "o", color=colour("ink"), markerfacecolor=fill)
-    shown = [(shortened(one.name, _NAME, BODY), one.in_sample) for one in reversed(report.contestants)]
+    shown = [
+        (shortened(contestant.name, _NAME, BODY), contestant.in_sample) for contestant in reversed(report.contestants)
+    ]
     names = [f"{name} (in-sample)" if in_sample else name for name, in_sample in shown]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.5, len(names) - 0.5)
@@ -140,17 +142,17 @@ def plot_comparison(report: ComparisonReport, measure: str | None, ax: Axes | No
     return ax
 
 
-def plot_sets(found: SetEvaluation, diagram: str, ax: Axes | None) -> Axes:
+def plot_sets(evaluation: SetEvaluation, diagram: str, ax: Axes | None) -> Axes:
     """Draw the coverage of classes, sizes and groups with its intervals, or the sizes of the sets."""
     if diagram not in SET_DIAGRAMS:
         raise InvalidOption.at("/diagram", one_of(diagram, SET_DIAGRAMS))
     ax = _axes(ax)
     if diagram == "set-sizes":
-        sizes = set_sizes(found)
+        sizes = set_sizes(evaluation)
         ax.bar(sizes.sizes, sizes.share, width=0.8)
         ax.set(xlabel="classes in the set", ylabel="share of the sets")
         return ax
-    data = set_coverage(found)
+    data = set_coverage(evaluation)
     rows = np.arange(len(data.names))[::-1]
     reach = np.abs(np.stack([data.low, data.high]) - data.coverage)
     ax.errorbar(data.coverage, rows, xerr=reach, fmt="o", markersize=3.0, capsize=2.0)
@@ -161,18 +163,18 @@ def plot_sets(found: SetEvaluation, diagram: str, ax: Axes | None) -> Axes:
     return ax
 
 
-def plot_segments(found: SegmentSearch, ax: Axes | None) -> Axes:
+def plot_segments(search: SegmentSearch, ax: Axes | None) -> Axes:
     """Draw the gap of each segment with its interval, the clearest at the top."""
-    if not found.segments:
+    if not search.segments:
         raise NothingToDraw("no segment has a significant gap")
     ax = _axes(ax)
     ink = colour("ink")
-    for place, segment in enumerate(reversed(found.segments)):
+    for place, segment in enumerate(reversed(search.segments)):
         ax.plot(segment.interval, [place, place], color=ink, linewidth=1.0)
         ax.plot([segment.gap], [place], "o", color=ink)
     ax.axvline(0.0, color=colour("quiet"), dashes=(5.0, 3.0), linewidth=1.0, zorder=1.5)
-    names = [shortened(f"{segment} ({segment.n:,})", _SEGMENT, BODY) for segment in reversed(found.segments)]
+    names = [shortened(f"{segment} ({segment.n:,})", _SEGMENT, BODY) for segment in reversed(search.segments)]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(-0.5, len(names) - 0.5)
-    ax.set_xlabel(f"mean label - mean prediction, with simultaneous {level_text(found.confidence)} intervals")
+    ax.set_xlabel(f"mean label - mean prediction, with simultaneous {level_text(search.confidence)} intervals")
     return ax

@@ -30,7 +30,7 @@ _NOMINAL_DASH = (5.0, 3.0)
 
 
 def draw_sets(
-    found: SetEvaluation,
+    evaluation: SetEvaluation,
     diagram: str,
     *,
     name: str | None = None,
@@ -43,26 +43,26 @@ def draw_sets(
     ``name`` is that of the model or data, and the others are as for ``calibrant.plots.diagram.draw``. Raises
     ``UnknownPicture`` and ``InvalidPicture``.
     """
-    canvas, about = Canvas(width, theme=theme, form=form), Caption(found.n, _nominal(found), name)
+    canvas, about = Canvas(width, theme=theme, form=form), Caption(evaluation.n, _nominal(evaluation), name)
     if diagram == "set-coverage":
-        return _coverage(canvas, set_coverage(found), found, about)
+        return _coverage(canvas, set_coverage(evaluation), evaluation, about)
     if diagram == "set-sizes":
-        return _sizes(canvas, set_sizes(found), about)
+        return _sizes(canvas, set_sizes(evaluation), about)
     raise UnknownPicture("the diagram must be set-coverage or set-sizes")
 
 
-def _nominal(found: SetEvaluation) -> str:
-    return "no nominal coverage" if found.alpha is None else f"nominal {level_text(1.0 - found.alpha)}"
+def _nominal(evaluation: SetEvaluation) -> str:
+    return "no nominal coverage" if evaluation.alpha is None else f"nominal {level_text(1.0 - evaluation.alpha)}"
 
 
-def _coverage(canvas: Canvas, data: SetCoverage, found: SetEvaluation, about: Caption) -> Drawn:
-    title, lines = about_lines("Coverage of prediction sets", about, ("coverage", found.coverage))
-    keys = [Key(f"coverage, {level_text(found.level)} interval", "first", "whisker")]
+def _coverage(canvas: Canvas, data: SetCoverage, evaluation: SetEvaluation, about: Caption) -> Drawn:
+    title, lines = about_lines("Coverage of prediction sets", about, ("coverage", evaluation.coverage))
+    keys = [Key(f"coverage, {level_text(evaluation.level)} interval", "first", "whisker")]
     if data.nominal is not None:
         keys.append(Key(f"nominal {level_text(data.nominal)}", "quiet", dash=_NOMINAL_DASH))
     top = heading(canvas, title, lines, keys)
-    names = [shortened(cleaned(each), _NAME, SMALL) for each in data.names]
-    left = MARGIN + max(width_of(each, SMALL) for each in names) + 10.0
+    names = [shortened(cleaned(stratum), _NAME, SMALL) for stratum in data.names]
+    left = MARGIN + max(width_of(stratum, SMALL) for stratum in names) + 10.0
     tall, rows = _ROW * len(names), np.arange(len(names)) + 0.5
     least = min(float(data.low.min()), 1.0 if data.nominal is None else data.nominal)
     x = max(0.0, np.floor(10.0 * least) / 10.0), 1.0
@@ -74,11 +74,11 @@ def _coverage(canvas: Canvas, data: SetCoverage, found: SetEvaluation, about: Ca
     panel.side((rows.tolist(), names))
     panel.base(evenly(*x, 6), "coverage")
     nominal = "" if data.nominal is None else f" Nominal coverage {level_text(data.nominal)}."
-    each = "; ".join(
+    stratum = "; ".join(
         f"{cleaned(name)}: {decimal(value)} of {rows_of(n)}, {decimal(low)} to {decimal(high)}"
         for name, value, low, high, n in zip(data.names, data.coverage, data.low, data.high, data.n, strict=True)
     )
-    alt = f"Coverage of {rows_of(about.n)} of prediction sets.{nominal} {each}."
+    alt = f"Coverage of {rows_of(about.n)} of prediction sets.{nominal} {stratum}."
     return canvas.drawn(notes(canvas, top + tall + _BELOW, []), title, alt)
 
 
@@ -98,6 +98,6 @@ def _sizes(canvas: Canvas, data: SetSizes, about: Caption) -> Drawn:
     ticks = [place for place in evenly(*x, 8)[0] if float(place).is_integer()]
     panel.base((ticks, [count(place) for place in ticks]), "classes in the set")
     most = np.sort(np.argsort(-data.share, kind="stable")[:10])
-    each = "; ".join(f"{count(data.sizes[i])}: {percent(float(data.share[i]))}" for i in most)
+    by_size = "; ".join(f"{count(data.sizes[i])}: {percent(float(data.share[i]))}" for i in most)
     whole = f"Sizes of {rows_of(about.n)} of prediction sets, mean size {decimal(data.mean_size)}."
-    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, f"{whole} Shares by size: {each}.")
+    return canvas.drawn(notes(canvas, top + _TALL + _BELOW, []), title, f"{whole} Shares by size: {by_size}.")

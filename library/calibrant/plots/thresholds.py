@@ -37,8 +37,8 @@ def _describe(what: str, other: str) -> Callable[[Data, Mapping[str, Any]], str]
     def describe(data: Data, _: Mapping[str, Any]) -> str:
         at, value, reference = (values(data[name]) for name in ("thresholds", "value", "reference"))
         shown = np.unique(np.linspace(0, len(at) - 1, _DESCRIBED).round().astype(int))
-        each = "; ".join(f"{at[i]:.3g}: {decimal(value[i])} and {decimal(reference[i])}" for i in shown)
-        return f"{what} of the model, and {other}, by threshold: {each}."
+        points = "; ".join(f"{at[i]:.3g}: {decimal(value[i])} and {decimal(reference[i])}" for i in shown)
+        return f"{what} of the model, and {other}, by threshold: {points}."
 
     return describe
 

@@ -156,9 +156,9 @@ def draw_groups(
     panel.dots([group["observed"] for group in groups], at, 3.2, "first", stroke="paper")
     panel.dots([group["predicted"] for group in groups], at, 2.8, "second", stroke="paper", square=True)
     panel.base(evenly(*x, 5), "frequency")
-    each = "; ".join(
+    listed = "; ".join(
         f"{cleaned(group['name'])}: {rows_of(group['rows'])}, observed {decimal(group['observed'])}, "
         f"predicted {decimal(group['predicted'])}"
         for group in groups
     )
-    return canvas.drawn(top + _ROW * n + _BELOW, title, f"Groups. {each}.")
+    return canvas.drawn(top + _ROW * n + _BELOW, title, f"Groups. {listed}.")

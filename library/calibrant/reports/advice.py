@@ -144,12 +144,12 @@ def recommended_map(batch: Batch, reduction: str | None = None, *, seed: int = 0
     resampling = Resampling(1.0 - (1.0 - LEVEL) / len(entries), 1000, seed)
     candidates, after = [], {}
     for method, own, parameters in entries:
-        made = _made(chosen, before, Fitting.read(method, {}, own), seed)
-        if isinstance(made, str):
-            candidates.append(Candidate(method, own, parameters, {}, made))
+        calibrated = _made(chosen, before, Fitting.read(method, {}, own), seed)
+        if isinstance(calibrated, str):
+            candidates.append(Candidate(method, own, parameters, {}, calibrated))
         else:
-            after[method] = made
-            candidates.append(Candidate(method, own, parameters, improvements(before, made, resampling)))
+            after[method] = calibrated
+            candidates.append(Candidate(method, own, parameters, improvements(before, calibrated, resampling)))
     best = _simplest(candidates, after)
     name, own = ("identity", target) if best is None else (best.method, best.reduction)
     return Recommendation(name, own, len(chosen), tuple(candidates), seed=seed)
@@ -247,23 +247,31 @@ class Advice:
 
 def advice(report: Mapping[str, Any], named: Callable[[str], str] = str) -> Advice | None:
     """Describe the ``recommendation`` of a report, with the names of reductions; returns None if it has none."""
-    found = report.get("recommendation")
-    if not found:
+    recommendation = report.get("recommendation")
+    if not recommendation:
         return None
-    best = next((c for c in found["candidates"] if c["method"] == found["recommended"]), None)
-    fitted = [c for c in found["candidates"] if c["gains"]]
+    best = next((c for c in recommendation["candidates"] if c["method"] == recommendation["recommended"]), None)
+    fitted = [c for c in recommendation["candidates"] if c["gains"]]
     lowest = min(fitted, key=lambda c: float(c["gains"]["log-loss"]["parts"]["after"]), default=None)
     rows = tuple(
-        _compared(candidate, best=candidate is best, lowest=candidate is lowest) for candidate in found["candidates"]
+        _compared(candidate, best=candidate is best, lowest=candidate is lowest)
+        for candidate in recommendation["candidates"]
     )
-    of_vector = any(c["reduction"] in ("canonical", "classwise") for c in found["candidates"])
-    of = named("canonical" if of_vector else found["candidates"][0]["reduction"])
+    of_vector = any(c["reduction"] in ("canonical", "classwise") for c in recommendation["candidates"])
+    of = named("canonical" if of_vector else recommendation["candidates"][0]["reduction"])
     caption = (
-        f"Compared maps, held-out scores for the reduction {of}; the {numbers.level(found['level'])} interval, "
-        "simultaneous over all maps, is below each improvement."
+        f"Compared maps, held-out scores for the reduction {of}; the {numbers.level(recommendation['level'])} "
+        "interval, simultaneous over all maps, is below each improvement."
     )
     columns = ("Parameters", f"Log loss, {of}", "Improvement in log loss", "Improvement in Brier score")
-    return Advice(_headline(found, best, report), _reasons(found, best, report), caption, columns, rows, _fit(best))
+    return Advice(
+        _headline(recommendation, best, report),
+        _reasons(recommendation, best, report),
+        caption,
+        columns,
+        rows,
+        _fit(best),
+    )
 
 
 def improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -306,12 +314,12 @@ def _turned(between: str, gain: Mapping[str, Any]) -> str:
     return between if gain["value"] >= 0.0 else between.replace("interval", "interval of the reduction")
 
 
-def _headline(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:
+def _headline(recommendation: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> str:
     if best is not None:
         gain = best["gains"]["log-loss"]
         return f"Fit {_named(best)}: estimated to lower the log loss by {numbers.number(gain['value'])} nats"
-    if not _fitted(found):
-        return f"No map can be recommended: {_hindrance(found)}"
+    if not _fitted(recommendation):
+        return f"No map can be recommended: {_hindrance(recommendation)}"
     if _rejected(report):
         return "No map can be recommended: calibration is rejected, but no fast method is significantly better"
     return "Keep the predictions unchanged: no fast method is significantly better"
@@ -322,16 +330,16 @@ def _rejected(report: Mapping[str, Any]) -> bool:
     return test is not None and test.p_value < ALPHA
 
 
-def _fitted(found: Mapping[str, Any]) -> int:
+def _fitted(recommendation: Mapping[str, Any]) -> int:
     """Return the number of methods that could be fitted."""
-    return sum(bool(candidate["gains"]) for candidate in found["candidates"])
+    return sum(bool(candidate["gains"]) for candidate in recommendation["candidates"])
 
 
-def _hindrance(found: Mapping[str, Any]) -> str:
+def _hindrance(recommendation: Mapping[str, Any]) -> str:
     """Return the reason why no method could be fitted."""
-    if found["n"] < found["folds"]:
-        return f"at least {found['folds']} rows are required"
-    if all(candidate["problem"] == ONE_OUTCOME for candidate in found["candidates"]):
+    if recommendation["n"] < recommendation["folds"]:
+        return f"at least {recommendation['folds']} rows are required"
+    if all(candidate["problem"] == ONE_OUTCOME for candidate in recommendation["candidates"]):
         return "all labels are equal"
     return "none of the fast methods can be fitted to these rows"
 
@@ -341,10 +349,12 @@ def _named(candidate: Mapping[str, Any]) -> str:
     return f"{candidate['method']}{by_class}"
 
 
-def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]) -> tuple[str, ...]:
-    level, compared = numbers.level(found["level"]), len(found["candidates"])
-    if not _fitted(found):
-        return _hindrances(found)
+def _reasons(
+    recommendation: Mapping[str, Any], best: Mapping[str, Any] | None, report: Mapping[str, Any]
+) -> tuple[str, ...]:
+    level, compared = numbers.level(recommendation["level"]), len(recommendation["candidates"])
+    if not _fitted(recommendation):
+        return _hindrances(recommendation)
     sentences = []
     if best is not None:
         for key, score in (("log-loss", "Log loss"), ("brier", "Brier score")):
@@ -365,28 +375,29 @@ def _reasons(found: Mapping[str, Any], best: Mapping[str, Any] | None, report: M
         if _rejected(report):
             sentences.append("Calibration is rejected nevertheless; more rows may show which map to fit.")
     sentences.append(
-        f"Scores are out-of-sample (cross-fitting with {found['folds']} folds); the {level} intervals are simultaneous "
-        f"over all {compared} maps."
+        f"Scores are out-of-sample (cross-fitting with {recommendation['folds']} folds); the {level} intervals are "
+        f"simultaneous over all {compared} maps."
     )
-    if found["n"] < report["n"]:
+    if recommendation["n"] < report["n"]:
         sentences.append(
-            f"The comparison uses a random sample of {numbers.count(found['n'])} rows (seed {found['seed']})."
+            f"The comparison uses a random sample of {numbers.count(recommendation['n'])} rows "
+            f"(seed {recommendation['seed']})."
         )
-    return (*sentences, *_job(found))
+    return (*sentences, *_job(recommendation))
 
 
-def _hindrances(found: Mapping[str, Any]) -> tuple[str, ...]:
+def _hindrances(recommendation: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the reasons why methods could not be compared, with their names."""
     named: dict[str, list[str]] = {}
-    for candidate in found["candidates"]:
+    for candidate in recommendation["candidates"]:
         why = (candidate["problem"] or "not compared").removeprefix("cannot be fitted: ")
         named.setdefault(why, []).append(_named(candidate))
     return tuple(f"Not compared ({why}): {numbers.listed(names, most=10)}." for why, names in named.items())
 
 
-def _job(found: Mapping[str, Any]) -> tuple[str, ...]:
+def _job(recommendation: Mapping[str, Any]) -> tuple[str, ...]:
     """Name a slower method that may be better."""
-    return (f"The slower method {found['job']}, which averages many maps, may be better.",)
+    return (f"The slower method {recommendation['job']}, which averages many maps, may be better.",)
 
 
 def _compared(candidate: Mapping[str, Any], *, best: bool, lowest: bool) -> CandidateRow:

@@ -97,7 +97,9 @@ class GroupContest:
 def is_of_models(report: Mapping[str, Any]) -> bool:
     """Whether a report compares models; maps have improvements, and ids if they are stored."""
     contestants = (report.get("comparison") or {}).get("contestants", ())
-    of_maps = any(each.get("improvement") is not None or each.get("map") is not None for each in contestants)
+    of_maps = any(
+        contestant.get("improvement") is not None or contestant.get("map") is not None for contestant in contestants
+    )
     return bool(contestants) and not of_maps
 
 
@@ -108,19 +110,21 @@ def contest(report: Mapping[str, Any]) -> Contest | None:
         return None
     keys, noun = list(comparison["measures"]), "model" if is_of_models(report) else "map"
     first = comparison["contestants"][0]["measures"]
-    kinds = {key: lookup.kind(each["measures"][key] for each in comparison["contestants"]) for key in keys}
+    kinds = {key: lookup.kind(contestant["measures"][key] for contestant in comparison["contestants"]) for key in keys}
     titles = {key: column(key, first[key]["definition"]) for key in keys}
     ranks = _ranks(comparison)
     rows = tuple(
         ContestantRow(
-            cleaned(each["name"]),
-            "fitted to these rows" if each["in_sample"] else "",
+            cleaned(contestant["name"]),
+            "fitted to these rows" if contestant["in_sample"] else "",
             (
-                *((ranks[each["name"]],) if ranks else ()),
-                *(cell(each["measures"][key], kinds[key]) for key in keys),
+                *((ranks[contestant["name"]],) if ranks else ()),
+                *(cell(contestant["measures"][key], kinds[key]) for key in keys),
             ),
         )
-        for each in sorted(comparison["contestants"], key=lambda each: [*ranks, each["name"]].index(each["name"]))
+        for contestant in sorted(
+            comparison["contestants"], key=lambda contestant: [*ranks, contestant["name"]].index(contestant["name"])
+        )
     )
     scores = {key: _Score.of(comparison, key, RAW if noun == "map" else None) for key in keys}
     rankings = tuple(_ranking(titles[key], score) for key, score in scores.items() if score.ranking)
@@ -153,11 +157,11 @@ def _score_named(key: str, titles: Mapping[str, str]) -> str:
 
 def _ranks(comparison: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return the place of each contestant and the interval of its rank, the best first; empty without a ranking."""
-    found = comparison["measures"].get(comparison.get("rank_by")) or {}
-    order, ranks = found.get("ranking"), found.get("ranks") or {}
+    measure = comparison["measures"].get(comparison.get("rank_by")) or {}
+    order, ranks = measure.get("ranking"), measure.get("ranks") or {}
     if not order:
         return {}
-    others = [each["name"] for each in comparison["contestants"] if each["name"] not in order]
+    others = [contestant["name"] for contestant in comparison["contestants"] if contestant["name"] not in order]
     ends = {name: f"{low} to {high}" if low < high else str(low) for name, (low, high) in ranks.items()}
     places = {name: (str(i), ends.get(name, "")) for i, name in enumerate(order, 1)}
     return places | dict.fromkeys(others, ("", ""))
@@ -168,14 +172,14 @@ def _by_group(comparison: Mapping[str, Any], titles: Mapping[str, str]) -> Group
     groups, key = comparison.get("groups"), comparison.get("rank_by")
     if not groups or key is None:
         return None
-    names = [each["name"] for each in comparison["contestants"]]
+    names = [contestant["name"] for contestant in comparison["contestants"]]
     order = sorted(groups, key=lambda name: -groups[name]["n"])
     rows = []
     for name in order[:_MOST_GROUPS]:
         part = groups[name]
         near = part["measures"][key]["indistinguishable"]
         best = "none" if not near else numbers.listed(near, most=3)
-        values = (cell(each["measures"][key], None) for each in part["contestants"])
+        values = (cell(contestant["measures"][key], None) for contestant in part["contestants"])
         rows.append(ContestantRow(cleaned(name), "", ((numbers.count(part["n"]), ""), (best, ""), *values)))
     columns = ["Rows", "Best, or not significantly worse", *map(cleaned, names)]
     return GroupContest(titles[key], columns, tuple(rows), len(order) - len(rows))
@@ -195,10 +199,10 @@ class _Score:
 
     @classmethod
     def of(cls, comparison: Mapping[str, Any], key: str, raw: str | None) -> _Score:
-        found = comparison["measures"][key]
-        in_sample = {each["name"] for each in comparison["contestants"] if each["in_sample"]}
-        ranking = tuple(name for name in found["ranking"] or () if name not in in_sample)
-        pairs = {frozenset(pair["between"]): pair for pair in found["pairs"]}
+        measure = comparison["measures"][key]
+        in_sample = {contestant["name"] for contestant in comparison["contestants"] if contestant["in_sample"]}
+        ranking = tuple(name for name in measure["ranking"] or () if name not in in_sample)
+        pairs = {frozenset(pair["between"]): pair for pair in measure["pairs"]}
         return cls(ranking, pairs, comparison["level"], raw)
 
     def called(self, name: str) -> str:
@@ -236,7 +240,7 @@ def _verdict_on_models(report: Mapping[str, Any], titles: Mapping[str, str], sco
     if key is None or not scores[key].ranking:
         why = "the event depends on the model" if key is None else f"no model has a {titles[key].lower()}"
         return Verdict(f"No best model: {why}, so that no score ranks them", "unknown", _CAVEATS_OF_MODELS, ())
-    score, found = scores[key], report["comparison"]["measures"][key]
+    score, measure = scores[key], report["comparison"]["measures"][key]
     title = _score_named(key, titles)
     best, *others = score.ranking
     tied = score.tied()
@@ -250,7 +254,7 @@ def _verdict_on_models(report: Mapping[str, Any], titles: Mapping[str, str], sco
     sentences = [_against(score, name, title) for name in others[:_MOST]]
     if len(others) > _MOST:
         sentences.append(f"The table has the differences from {len(others) - _MOST} more models.")
-    problem = () if found.get("problem") is None else (f"The comparison has {found['problem']}.",)
+    problem = () if measure.get("problem") is None else (f"The comparison has {measure['problem']}.",)
     return Verdict(headline, "unknown", (*sentences, *problem, *_CAVEATS_OF_MODELS), ())
 
 
@@ -299,18 +303,18 @@ def _ends(pair: Mapping[str, Any], best: str) -> str:
 
 def _warnings(contestants: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return warnings about maps that were, or may have been, fitted to these rows."""
-    maps = [each for each in contestants if each["name"] != RAW]
-    in_sample = [each["name"] for each in maps if each["in_sample"]]
-    unknown = [each["name"] for each in maps if each["in_sample"] is None]
-    found = []
+    maps = [contestant for contestant in contestants if contestant["name"] != RAW]
+    in_sample = [contestant["name"] for contestant in maps if contestant["in_sample"]]
+    unknown = [contestant["name"] for contestant in maps if contestant["in_sample"] is None]
+    sentences = []
     if in_sample:
         verb, whose = ("was", "its") if len(in_sample) == 1 else ("were", "their")
         names = numbers.listed(in_sample, most=10)
-        found.append(f"{names} {verb} fitted to these rows; {whose} scores are optimistic and are not ranked.")
+        sentences.append(f"{names} {verb} fitted to these rows; {whose} scores are optimistic and are not ranked.")
     if unknown:
         verb = "was" if len(unknown) == 1 else "were"
-        found.append(f"It is unknown whether {numbers.listed(unknown, most=10)} {verb} fitted to these rows.")
-    return (*found, _CAVEAT)
+        sentences.append(f"It is unknown whether {numbers.listed(unknown, most=10)} {verb} fitted to these rows.")
+    return (*sentences, _CAVEAT)
 
 
 def _differences(title: str, score: _Score) -> list[DifferenceRow]:

@@ -70,7 +70,7 @@ def figures(
 
     ``title_of`` returns what the picture says of one side of the report.
     """
-    made, title_of = [], title_of or _about
+    pictures, title_of = [], title_of or _about
     for name, caption in captions.items():
         shown = lookup.drawn(report, name)
         if shown is None:
@@ -82,8 +82,8 @@ def figures(
             drawn = draw(name, shown, title_of(report, report, about, None), after=after, width=WIDTH)
         except (NothingToDraw, UnknownPicture):
             continue
-        made.append(figure(name, drawn, _RARE if shown["data"].get("axes") == "logit" else caption))
-    return made
+        pictures.append(figure(name, drawn, _RARE if shown["data"].get("axes") == "logit" else caption))
+    return pictures
 
 
 def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | None:
@@ -103,7 +103,7 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
 def model_figures(report: Mapping[str, Any], subject: ReportSubject) -> list[Figure]:
     """Draw each diagram of all models side by side; those that cannot be drawn are omitted."""
     models = report.get("model_diagrams") or {}
-    sides = {one["name"]: one for one in report["comparison"]["contestants"]}
+    sides = {contestant["name"]: contestant for contestant in report["comparison"]["contestants"]}
     drawn = []
     for key, first in (next(iter(models.values()))["diagrams"] if models else {}).items():
         caption = _RARE if (first["data"] or {}).get("axes") == "logit" else CAPTIONS[key]  # of the labels alone
@@ -123,11 +123,11 @@ def _several(
 ) -> Figure | None:
     """Draw one diagram of several parts of a report, with the calibration error of each of the ``sides``."""
     measured = {name: lookup.measure(side, "ece", norm=1) for name, side in sides.items()}
-    found = {name: answer for name, answer in measured.items() if answer is not None}
-    which = lookup.kind(found.values())
+    errors = {name: answer for name, answer in measured.items() if answer is not None}
+    which = lookup.kind(errors.values())
 
     def about(name: str, n: int) -> Caption:
-        answer = found.get(name)
+        answer = errors.get(name)
         number = None if answer is None or which is None else lookup.shown(answer, which)
         error = None if number is None else (f"{which} ECE", number)
         return Caption(n, subject.named(report["reduction"]), name, error=error)

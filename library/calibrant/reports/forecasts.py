@@ -141,18 +141,18 @@ class ForecastReport:
         refuse_infinite(after)
         if after.kind != before.kind and after.kind == "quantiles":  # so that scores are comparable
             before = quantiles_of(before.quantile(after.levels), after.levels)
-        found, later = (self._side(replace(rows, forecasts=each)) for each in (before, after))
-        for name, group in (found["groups"] or {}).items():
+        earlier, later = (self._side(replace(rows, forecasts=forecasts)) for forecasts in (before, after))
+        for name, group in (earlier["groups"] or {}).items():
             group["after"] = {"measures": later["groups"][name]["measures"]}
         in_sample = is_in_sample(self.map, rows)
         map_id = self.map.method if self.map_id is None else self.map_id
-        return found | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map_id}
+        return earlier | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map_id}
 
-    def _side(self, given: ForecastRows) -> dict[str, Any]:
-        rows, names = read_rows(given, interval=LEVEL, seed=self.seed)
-        requests = read_measure_requests(measures_of(given.forecasts.kind, by=given.by is not None))
-        shown = times_with_weight(given.times, given.weights)
-        drawn_without = {"fan"} if given.times is None else set()
+    def _side(self, unchecked: ForecastRows) -> dict[str, Any]:
+        rows, names = read_rows(unchecked, interval=LEVEL, seed=self.seed)
+        requests = read_measure_requests(measures_of(unchecked.forecasts.kind, by=unchecked.by is not None))
+        shown = times_with_weight(unchecked.times, unchecked.weights)
+        drawn_without = {"fan"} if unchecked.times is None else set()
         pictures = read_distribution_diagrams([name for name in DISTRIBUTION_DIAGRAMS if name not in drawn_without])
         plain = replace(rows, level=None, by=None)
         diagrams = {request.key: drawn(request, plain, shown) for request in pictures}
@@ -179,13 +179,15 @@ class ForecastReport:
             except CalibrationError as error:
                 candidates.append({"method": method, "gain": None, "problem": error.detail})
         z = float(ndtri(1.0 - 0.025 / len(candidates)))
-        known = [each for each in candidates if each["gain"] is not None]
-        proven = [each for each in known if each["gain"]["gain"] > z * each["gain"]["standard_error"]]
-        best = max(proven, key=lambda each: float(each["gain"]["gain"]), default=None)
+        known = [candidate for candidate in candidates if candidate["gain"] is not None]
+        proven = [
+            candidate for candidate in known if candidate["gain"]["gain"] > z * candidate["gain"]["standard_error"]
+        ]
+        best = max(proven, key=lambda candidate: float(candidate["gain"]["gain"]), default=None)
         recommended = "identity"
         if best is not None:
             least = best["gain"]["gain"] - best["gain"]["standard_error"]
-            recommended = next(each["method"] for each in proven if each["gain"]["gain"] >= least)
+            recommended = next(candidate["method"] for candidate in proven if candidate["gain"]["gain"] >= least)
         options = {"scale": self.scale} if self.scale != "identity" and kind != "normal" else {}
         bounded = any(end is not None for end in self.support)
         return {
@@ -279,10 +281,10 @@ def verdict(side: Mapping[str, Any], *, in_sample: bool = False) -> Verdict:
 
 def _coverage(side: Mapping[str, Any]) -> str:
     """Return how often intervals contain the outcome; empty without a coverage."""
-    found, intervals = side["measures"]["coverage"], side["intervals"]
-    if found["value"] is None or intervals is None:
+    coverage, intervals = side["measures"]["coverage"], side["intervals"]
+    if coverage["value"] is None or intervals is None:
         return ""
-    return f"{_percent(intervals['level'], 2)} intervals contain {_percent(found['value'])} of outcomes"
+    return f"{_percent(intervals['level'], 2)} intervals contain {_percent(coverage['value'])} of outcomes"
 
 
 def _is_off(side: Mapping[str, Any]) -> bool:
@@ -347,26 +349,26 @@ def _percent(share: float, digits: int = 0) -> str:
 
 def advice(report: Mapping[str, Any]) -> Advice | None:
     """Return the description of the recommendation of a report; None without one."""
-    found = report.get("recommendation")
-    if found is None:
+    recommendation = report.get("recommendation")
+    if recommendation is None:
         return None
-    name, z = found["recommended"], found["z"]
+    name, z = recommendation["recommended"], recommendation["z"]
     rows = []
-    for each in found["candidates"]:
-        gain = each["gain"]
-        note = "recommended" if each["method"] == name else each["problem"] or ""
+    for candidate in recommendation["candidates"]:
+        gain = candidate["gain"]
+        note = "recommended" if candidate["method"] == name else candidate["problem"] or ""
         cells = [("", "")] * len(_COLUMNS)
         if gain is not None:
             half = z * gain["standard_error"]
             ends = numbers.interval((gain["gain"] - half, gain["gain"] + half))
             relative = "" if gain.get("relative") is None else _signed_percent(gain["relative"])
             cells = [(gain["score"], ""), (numbers.number(gain["gain"]), ends), (relative, "")]
-        rows.append(CandidateRow(each["method"], note or ("" if gain else "not compared"), tuple(cells)))
-    folded = "rows of a cluster in one fold" if found["clusters"] else "rows as if they were independent"
-    reasons = [f"Gains are cross-fitted on {n_rows(found['n'])}, {folded}; intervals are simultaneous."]
+        rows.append(CandidateRow(candidate["method"], note or ("" if gain else "not compared"), tuple(cells)))
+    folded = "rows of a cluster in one fold" if recommendation["clusters"] else "rows as if they were independent"
+    reasons = [f"Gains are cross-fitted on {n_rows(recommendation['n'])}, {folded}; intervals are simultaneous."]
     headline = "No map is proven to improve these forecasts"
     if name != "identity":
-        best = next(each["gain"] for each in found["candidates"] if each["method"] == name)
+        best = next(candidate["gain"] for candidate in recommendation["candidates"] if candidate["method"] == name)
         expected = "" if best.get("relative") is None else f", {_signed_percent(best['relative'])}"
         headline = f"Fit {name}: expected gain in the {best['score']} {numbers.number(best['gain'])}{expected}"
         reasons.append("It is the simplest map whose gain is proven and about as large as the largest.")
@@ -414,24 +416,34 @@ def _python(about: ReportSubject) -> list[str]:
     observed = "rows.observed" if about.loading else "observed"
     arguments = _arguments(about)
     measures = about.options["measures"]
-    call = ["report = calibrant.evaluate_distribution(", f"    {observed},", *(f"    {each}," for each in arguments)]
+    call = [
+        "report = calibrant.evaluate_distribution(",
+        f"    {observed},",
+        *(f"    {argument}," for argument in arguments),
+    ]
     options = [f"    measures={measures!r},", f"    interval={LEVEL},", f"    seed={about.options['seed']},", ")"]
     after = []
     if about.applying is not None:
-        own = [each for each in _arguments(about) if each.split("=")[0] in (*FIELDS[about.options["kind"]], "by")]
+        own = [
+            argument
+            for argument in _arguments(about)
+            if argument.split("=")[0] in (*FIELDS[about.options["kind"]], "by")
+        ]
         after = [f"fitted = {about.applying}", f"after = fitted.apply({', '.join(own)})"]
     return [*lines, "", *call, *options, *after] if about.loading else [*lines, *call, *options, *after]
 
 
 def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
-    found = report.get("recommendation")
-    if found is None or found["recommended"] == "identity":
+    recommendation = report.get("recommendation")
+    if recommendation is None or recommendation["recommended"] == "identity":
         return []
     observed = "rows.observed" if about.loading else "observed"
-    unused = ("groups=",) if found["by"] else ("groups=", "by=")
-    used = [each for each in _arguments(about) if not each.startswith(unused)]
-    options = [f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in found["options"].items()]
-    call = [f'fitted = calibrant.fit_distribution("{found["recommended"]}", {observed},']
+    unused = ("groups=",) if recommendation["by"] else ("groups=", "by=")
+    used = [argument for argument in _arguments(about) if not argument.startswith(unused)]
+    options = [
+        f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in recommendation["options"].items()
+    ]
+    call = [f'fitted = calibrant.fit_distribution("{recommendation["recommended"]}", {observed},']
     return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*used, *options])})"]
 
 
@@ -507,8 +519,8 @@ def _coverage_by(report: Mapping[str, Any]) -> CoverageTable | None:
     """Return the table of coverage by the column ``by``, with bands around the level; None without one."""
     after = report.get("after")
     sides = [("", report)] if after is None else [("before the map", report), ("after the map", after)]
-    found = [(name, side["measures"].get("conditional-coverage")) for name, side in sides]
-    known = [(name, measure) for name, measure in found if measure is not None and measure.get("parts")]
+    measures = [(name, side["measures"].get("conditional-coverage")) for name, side in sides]
+    known = [(name, measure) for name, measure in measures if measure is not None and measure.get("parts")]
     if len(known) < len(sides):
         return None
     sentences, columns = [], ["Rows"]
@@ -536,8 +548,8 @@ def _coverage_by(report: Mapping[str, Any]) -> CoverageTable | None:
 
 def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:
     """Return a sentence on the groups with the lowest and the highest coverage."""
-    found = [(measures["coverage"]["value"], name) for name, measures in side.measures.items()]
-    known = sorted((value, name) for value, name in found if value is not None)
+    coverages = [(measures["coverage"]["value"], name) for name, measures in side.measures.items()]
+    known = sorted((value, name) for value, name in coverages if value is not None)
     if len(known) < 2:
         return ()
     (low, first), (high, last) = known[0], known[-1]
@@ -554,16 +566,16 @@ def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, s
         "samples": "samples",
         "interval": "central intervals",
     }
-    found = [("Rows", numbers.count(report["n"])), ("Forecasts", kinds[report["kind"]])]
+    facts = [("Rows", numbers.count(report["n"])), ("Forecasts", kinds[report["kind"]])]
     shown = report["diagrams"]["quantile-reliability"]["data"]
     if report["kind"] == "quantiles" and shown is not None:
         levels = shown["levels"]
-        found.append(("Levels", f"{len(levels)}, from {levels[0]:g} to {levels[-1]:g}"))
-    found.append(("Weights", about.weights or "none"))
+        facts.append(("Levels", f"{len(levels)}, from {levels[0]:g} to {levels[-1]:g}"))
+    facts.append(("Weights", about.weights or "none"))
     if report["n_repaired"]:
-        found.append(("Sorted, crossing by rounding", n_rows(report["n_repaired"])))
+        facts.append(("Sorted, crossing by rounding", n_rows(report["n_repaired"])))
     if about.map is not None:
-        found.append(("Map applied", about.map))
+        facts.append(("Map applied", about.map))
     clustered = "clusters" in about.options.get("columns", ())
-    found.append(("Dependence", "rows of a cluster may depend on each other" if clustered else "rows are independent"))
-    return found
+    facts.append(("Dependence", "rows of a cluster may depend on each other" if clustered else "rows are independent"))
+    return facts

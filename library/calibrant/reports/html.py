@@ -77,7 +77,7 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
 def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after, advised = report.get("after"), advice(report, about.named)
     used = {"weights": about.weights, "clusters": report.get("clusters")}
-    arrays = [name for name, given in used.items() if given is not None]
+    arrays = [name for name, value in used.items() if value is not None]
     return {
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),

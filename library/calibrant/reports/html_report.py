@@ -173,7 +173,7 @@ def report(
     HtmlReport: 40 rows; save(path) writes it to a file
     """
     check_map(map)
-    given: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "weights": weights,
         "sample_weight": sample_weight,
         "weights_kind": weights_kind,
@@ -189,23 +189,23 @@ def report(
                 raise InvalidOption.at(
                     f"/{name}", "cannot be combined with several models; report each of them with it"
                 )
-        models = rows_of_models(predictions, labels, **given)
+        models = rows_of_models(predictions, labels, **columns)
         rows = next(iter(models.values()))
-        found, options = report_of_models(models, reduction_by_name(reduction, rows.class_names), seed=seed)
+        document, options = report_of_models(models, reduction_by_name(reduction, rows.class_names), seed=seed)
     else:
         known = None if map is None else map.class_names
-        rows = read_rows(predictions, labels, **given, features=features, known=known)
+        rows = read_rows(predictions, labels, **columns, features=features, known=known)
         check_class_names(map, rows.class_names)
         rows.warn_of_kind()
         warn_of_training(predictions, rows.batch)
         reduction = reduction_by_name(reduction, rows.class_names)
-        found, options = report_of_rows(rows, reduction, map, seed=seed)
+        document, options = report_of_rows(rows, reduction, map, seed=seed)
     if sets is not None:
-        found = {**found, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
+        document = {**document, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
     if grades:
-        found["grades"] = grades_document(rows.batch, rows.groups)
+        document["grades"] = grades_document(rows.batch, rows.groups)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,
@@ -215,7 +215,7 @@ def report(
         map=None if map is None else map.method,
         scale=scale,
     )
-    return HtmlReport(standalone(found, about), found)
+    return HtmlReport(standalone(document, about), document)
 
 
 def _of_sets(
@@ -311,11 +311,11 @@ def report_distribution(
     """
     if map is not None and not isinstance(map, DistributionMap):
         raise InvalidOption.at("/map", "must be a distribution map; calibrant.load_distribution(path) reads one")
-    given = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
-    given |= {"lower": lower, "upper": upper}
+    arguments = {"mean": mean, "variance": variance, "std": std, "quantiles": quantiles, "samples": samples}
+    arguments |= {"lower": lower, "upper": upper}
     columns = {"weights": weights, "groups": groups, "clusters": clusters, "by": by}
-    check_aligned({"observed": observed, **given, **columns})
-    forecasts = read_forecasts(**given, levels=levels, level=level)
+    check_aligned({"observed": observed, **arguments, **columns})
+    forecasts = read_forecasts(**arguments, levels=levels, level=level)
     names: dict[str, Any] = {
         name: None if columns[name] is None else group_names(columns[name]) for name in ("groups", "clusters", "by")
     }
@@ -327,7 +327,7 @@ def report_distribution(
         **names,
         times=None if times is None else texts_of_times(times),
     )
-    found = ForecastReport(map, seed, scale, support).document(rows)
+    document = ForecastReport(map, seed, scale, support).document(rows)
     about = ReportSubject(
         name="forecasts" if name is None else name,
         version=__version__,
@@ -336,4 +336,4 @@ def report_distribution(
         map=None if map is None else map.method,
         applying=None if map is None else 'calibrant.load_distribution("map.json")',
     )
-    return HtmlReport(standalone(found, about), found)
+    return HtmlReport(standalone(document, about), document)

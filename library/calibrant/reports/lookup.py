@@ -50,17 +50,17 @@ def value(side: Mapping[str, Any], name: str, **options: Any) -> float | None:
     if answer is None:
         return None
     debiased = answer.get("debiased")
-    found: float | None = answer["value"] if debiased is None else debiased
-    return found
+    number: float | None = answer["value"] if debiased is None else debiased
+    return number
 
 
 def unchanged(report: Mapping[str, Any]) -> bool:
     """Return whether the map leaves the predictions as they are: no measure and no score changes beyond rounding."""
     before, after = report["measures"], report["after"]["measures"]
     pairs = [
-        (found["value"], after[key]["value"])
-        for key, found in before.items()
-        if found["definition"].get("name") != "optimal-temperature"  # that of whole vectors, before a map of the event
+        (result["value"], after[key]["value"])
+        for key, result in before.items()
+        if result["definition"].get("name") != "optimal-temperature"  # that of whole vectors, before a map of the event
     ]
     if not report.get("in_sample"):  # otherwise, the improvement is that of maps fitted to fewer rows
         pairs += [(0.0, gain["value"]) for gain in (report.get("improvement") or {}).values()]
@@ -88,14 +88,16 @@ def gap_kind(gap: Mapping[str, Any], which: str | None) -> str | None:
 
 def shown(answer: Answer, which: str | None) -> float | None:
     """Return the number of a result in a column of this ``kind``."""
-    found: float | None = answer["debiased"] if which == "debiased" and answer["value"] is not None else answer["value"]
-    return found
+    number: float | None = (
+        answer["debiased"] if which == "debiased" and answer["value"] is not None else answer["value"]
+    )
+    return number
 
 
 def error(side: Mapping[str, Any]) -> float | None:
     """Return the mean calibration error, debiased if that is defined, and at least 0."""
-    found = value(side, "ece", norm=1)
-    return None if found is None else max(found, 0.0)
+    number = value(side, "ece", norm=1)
+    return None if number is None else max(number, 0.0)
 
 
 def interval(answer: Mapping[str, Any] | None) -> tuple[float, float] | None:
@@ -119,14 +121,14 @@ def too_alike(answer: Mapping[str, Any]) -> bool:
 def level(side: Mapping[str, Any]) -> float:
     """Return the level of the intervals; 0.95 if there are none."""
     levels = (answer["definition"].get("interval") for answer in side["measures"].values())
-    return next((float(found) for found in levels if found is not None), 0.95)
+    return next((float(stated) for stated in levels if stated is not None), 0.95)
 
 
 def resamples(sides: Iterable[Mapping[str, Any]]) -> int | None:
     """Return the number of resamples of the intervals of these reports or groups; None if there are no intervals."""
     answers = [answer for side in sides for answer in side["measures"].values() if answer.get("interval") is not None]
     known = [answer["definition"].get("resamples") for answer in answers]
-    return min((int(found) for found in known if found is not None), default=None)
+    return min((int(number) for number in known if number is not None), default=None)
 
 
 class GroupSide(NamedTuple):

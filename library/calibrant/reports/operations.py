@@ -214,43 +214,47 @@ def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
     return body
 
 
-def comparison_document(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+def comparison_document(compared: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
     """Convert a comparison to JSON: the report of its first contestant with a field ``comparison``.
 
     ``ids`` are the ids of the maps by name.
     """
-    comparison: dict[str, Any] = {"correction": found.correction, "level": found.level, "rank_by": found.rank_by}
-    comparison |= _compared(found, ids)
-    if found.groups is not None:
+    comparison: dict[str, Any] = {
+        "correction": compared.correction,
+        "level": compared.level,
+        "rank_by": compared.rank_by,
+    }
+    comparison |= _compared(compared, ids)
+    if compared.groups is not None:
         comparison["groups"] = {
-            name: {"n": part.report.n, **_compared(part, ids)} for name, part in found.groups.items()
+            name: {"n": part.report.n, **_compared(part, ids)} for name, part in compared.groups.items()
         }
-    return report_document(found.report, None) | {"comparison": comparison}
+    return report_document(compared.report, None) | {"comparison": comparison}
 
 
-def _compared(found: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+def _compared(comparison: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "contestants": [_contestant(each, ids.get(each.name)) for each in found.contestants],
-        "measures": {key: plain_json(each) for key, each in found.measures.items()},
+        "contestants": [_contestant(part, ids.get(part.name)) for part in comparison.contestants],
+        "measures": {key: plain_json(part) for key, part in comparison.measures.items()},
     }
 
 
-def _contestant(found: ContestantReport, map_id: str | None) -> dict[str, Any]:
+def _contestant(contestant: ContestantReport, map_id: str | None) -> dict[str, Any]:
     return {
-        "name": found.name,
+        "name": contestant.name,
         "map": map_id,
-        "in_sample": found.in_sample,
-        "measures": plain_results(found.measures),
-        "classification_error": found.classification_error,
-        "brier": found.brier,
-        "improvement": None if found.improvement is None else plain_results(found.improvement),
+        "in_sample": contestant.in_sample,
+        "measures": plain_results(contestant.measures),
+        "classification_error": contestant.classification_error,
+        "brier": contestant.brier,
+        "improvement": None if contestant.improvement is None else plain_results(contestant.improvement),
     }
 
 
 def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
     """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
     return {
-        name: {key: asdict(found.law) | {"of": found.of, "plain": asdict(found.plain)} for key, found in by_key.items()}
+        name: {key: asdict(law.law) | {"of": law.of, "plain": asdict(law.plain)} for key, law in by_key.items()}
         for name, by_key in laws.items()
     }
 
@@ -300,15 +304,15 @@ class ClassReport:
         chosen = replace(evaluation, measures=requests, diagrams=diagrams, resampling=resampling)
         whole = chosen if isinstance(task, Evaluation) else replace(task, evaluation=chosen)
         measured = replace(operation, task=whole, by_group=options["by_group"])
-        found = cls(measured, None, recommends and not restricted, restricted, seed)
+        report = cls(measured, None, recommends and not restricted, restricted, seed)
         if options["by_group"] or rows.members is None:
-            return found
+            return report
         weighted, n_classes = rows.batch.weights is not None, n_classes_of(evaluation, rows)
         few = by_group(len(rows), n_classes, rows.reduction, weighted=weighted, seed=seed)
         resampling = Resampling.read(options["interval"], min(most, few["resamples"]), seed, variance)
         requests = read_requests(few["measures"], evaluation.reduction)
         apart = replace(evaluation, measures=requests, diagrams=(), resampling=resampling)
-        return replace(found, of_groups=ClassEvaluation(apart, operation.ids))
+        return replace(report, of_groups=ClassEvaluation(apart, operation.ids))
 
     @property
     def inline(self) -> bool:
@@ -335,27 +339,27 @@ class ClassReport:
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return all results, the diagrams of the groups and the ``recommendation`` as plain JSON."""
         with step(0, 3):
-            found = self.whole.document(rows, device)
+            sections = self.whole.document(rows, device)
         if self.of_groups is not None:
             with step(1, 3):
-                found = joined(found, self.of_groups.document(rows, device))
+                sections = joined(sections, self.of_groups.document(rows, device))
         drawn = None if self.restricted else group_diagrams(rows)
-        found |= {} if drawn is None else {"group_diagrams": drawn}
+        sections |= {} if drawn is None else {"group_diagrams": drawn}
         if self.recommends:
             from calibrant.reports.advice import recommended_map
 
             report(2, 3, "recommendation")
-            found["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
+            sections["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
         if self.whole.sets is not None:
             report(2, 3, "prediction sets")
-            found["sets"] = sets_document(self.whole.sets, rows, self.seed)
+            sections["sets"] = sets_document(self.whole.sets, rows, self.seed)
         if self.whole.grades:
-            found["grades"] = grades_document(rows.batch, rows.names)
+            sections["grades"] = grades_document(rows.batch, rows.names)
         if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
-            found |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
+            sections |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
         report(1, 1, "done")
-        return found
+        return sections
 
 
 @dataclass(frozen=True)
@@ -379,9 +383,9 @@ class ModelReport:
 
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return the comparison and the ``model_diagrams`` as plain JSON."""
-        found = comparison_document(self.task.run(rows, device=device), {})
+        comparison = comparison_document(self.task.run(rows, device=device), {})
         drawn = model_diagrams(self.task.models, rows.reduction)
-        return found if drawn is None else {**found, "model_diagrams": drawn}
+        return comparison if drawn is None else {**comparison, "model_diagrams": drawn}
 
 
 def report_of_models(
@@ -393,8 +397,8 @@ def report_of_models(
     batches, rows = {name: own.batch for name, own in models.items()}, next(iter(models.values()))
     resampling = Resampling.read(LEVEL, RESAMPLES, seed)
     operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling))
-    found = operation.document(operation.check(rows.batch, rows.groups))
-    return found, options_of_models(list(models), reduction, seed=seed)
+    document = operation.document(operation.check(rows.batch, rows.groups))
+    return document, options_of_models(list(models), reduction, seed=seed)
 
 
 def options_of_models(names: Sequence[str], reduction: str | None, *, seed: int) -> dict[str, Any]:
@@ -411,9 +415,9 @@ def report_of_rows(
     operation = ClassEvaluation(Evaluation((), reduction, map, training=training))
     checked = operation.check(rows.batch, rows.groups)
     options = report_options(len(rows.batch), rows.batch.predictions.n_classes, checked.reduction, {}, seed=seed)
-    found = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
+    document = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
     options.pop("by_group")
-    return found, options if reduction is None else {**options, "reduction": reduction}
+    return document, options if reduction is None else {**options, "reduction": reduction}
 
 
 def segments_fields(batch: Batch, reduction: str | None, *, seed: int = 0, restricted: bool = False) -> dict[str, Any]:
@@ -473,7 +477,7 @@ def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:
 
 
 def report_options(
-    n: int, n_classes: int | None, reduction: str, given: Mapping[str, Any], *, seed: int = 0
+    n: int, n_classes: int | None, reduction: str, stated: Mapping[str, Any], *, seed: int = 0
 ) -> dict[str, Any]:
     """Return the options of a full report: those ``given``, and the defaults for missing or None ones.
 
@@ -481,9 +485,9 @@ def report_options(
     """
     panel = full(n, n_classes, reduction, seed=seed)
     names = ("measures", "diagrams", "interval", "resamples", "by_group")
-    found = {"by_group": True} | {name: given.get(name) for name in names if given.get(name) is not None}
-    if "measures" not in found:
-        found |= {"measures": panel["measures"], "by_group": False}
-    if "interval" not in found:
-        found |= {"interval": panel["interval"], "resamples": panel["resamples"]}
-    return {"diagrams": panel.get("diagrams"), **found, "seed": seed}
+    options = {"by_group": True} | {name: stated.get(name) for name in names if stated.get(name) is not None}
+    if "measures" not in options:
+        options |= {"measures": panel["measures"], "by_group": False}
+    if "interval" not in options:
+        options |= {"interval": panel["interval"], "resamples": panel["resamples"]}
+    return {"diagrams": panel.get("diagrams"), **options, "seed": seed}

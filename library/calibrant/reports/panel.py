@@ -76,8 +76,8 @@ def by_group(
     Resamples are as many as in ``evaluate``, or 100 if they would take more than about 3 s.
     """
     name = resolve(reduction, n_classes)
-    each = (n_classes or 2) if name in ("classwise", "canonical", "pooled") else 1
-    resamples = OF_GROUPS if n * each * (_WEIGHTED if weighted else 1) > MANY_IN_GROUPS else RESAMPLES
+    events = (n_classes or 2) if name in ("classwise", "canonical", "pooled") else 1
+    resamples = OF_GROUPS if n * events * (_WEIGHTED if weighted else 1) > MANY_IN_GROUPS else RESAMPLES
     # Under classwise, ks-end is uninformative: the differences of the classes sum to 0.
     measures = {"canonical": ["confidence-gap"], "classwise": ["ece"]}.get(name, list(_BY_GROUP))
     return {"measures": measures, "interval": LEVEL, "resamples": resamples, "seed": seed}

@@ -46,13 +46,13 @@ _BY_SIZE_OPTIONS: Mapping[str, Option] = MappingProxyType(
 _OPTIONS = ("measures", "start", "start_repetitions", "repetitions", "squared", "abstention", "cost_ratios")
 
 
-def read_diagram(given: str | Mapping[str, Any], *, models: int = 2) -> DiagramRequest:
+def read_diagram(requested: str | Mapping[str, Any], *, models: int = 2) -> DiagramRequest:
     """Read a request for a diagram of the catalogue; raises ``UnknownDiagram`` or ``InvalidOption`` at ``/diagram``.
 
     The error names the pictures of that number of models, too.
     """
     try:
-        return read_diagrams([given])[0]
+        return read_diagrams([requested])[0]
     except CalibrationError as error:
         place = error.offences[0]
         listed = isinstance(error, UnknownDiagram) and "did you mean" not in place.detail
@@ -60,13 +60,13 @@ def read_diagram(given: str | Mapping[str, Any], *, models: int = 2) -> DiagramR
         raise type(error).at(place.pointer.replace("/diagrams/0", "/diagram", 1), place.detail + others) from None
 
 
-def is_picture(given: str | Mapping[str, Any], name: str) -> bool:
-    """Whether ``given``, a name or an object with a name, is the picture ``name``."""
-    return (given.get("name") if isinstance(given, Mapping) else given) == name
+def is_picture(requested: str | Mapping[str, Any], name: str) -> bool:
+    """Whether ``requested``, a name or an object with a name, is the picture ``name``."""
+    return (requested.get("name") if isinstance(requested, Mapping) else requested) == name
 
 
 def read_by_size(
-    given: str | Mapping[str, Any],
+    requested: str | Mapping[str, Any],
     reduction: str | None = None,
     seed: int = 0,
     fitted: CalibrationMap | None = None,
@@ -77,7 +77,7 @@ def read_by_size(
     With the map ``fitted`` they are its improvements of the measures; ``training`` is how it was fitted. The option
     ``reductions`` replaces ``reduction``.
     """
-    options = {} if isinstance(given, str) else {name: value for name, value in given.items() if name != "name"}
+    options = {} if isinstance(requested, str) else {name: value for name, value in requested.items() if name != "name"}
     measures, several = options.pop("measures", MEASURES), options.pop("reductions", None)
     read = read_values(options, _BY_SIZE_OPTIONS, BY_SIZE, where="/diagram")
     if several is not None and (not isinstance(several, list | tuple) or not all(type(r) is str for r in several)):
@@ -118,8 +118,8 @@ def _below_diagram(place: Offence) -> Offence:
 
 def by_size_report(task: BySize, rows: CheckedBatch, progress: Progress | None = None) -> dict[str, Any]:
     """Return the report of measures on random subsets of checked rows."""
-    found = task.run(rows, progress)
-    measures = [{"as": each.key, "name": each.measure.name, **each.options} for each in task.measures]
+    results = task.run(rows, progress)
+    measures = [{"as": request.key, "name": request.measure.name, **request.options} for request in task.measures]
     definition = {
         "name": BY_SIZE,
         "measures": measures,
@@ -127,8 +127,8 @@ def by_size_report(task: BySize, rows: CheckedBatch, progress: Progress | None =
         "start_repetitions": task.start_repetitions,
         "repetitions": task.repetitions,
         "squared": task.squared,
-        "improvement": found.improvement,
-        "in_sample": found.in_sample,
+        "improvement": results.improvement,
+        "in_sample": results.in_sample,
         "seed": task.resampling.seed,
     }
     curves = {
@@ -138,12 +138,12 @@ def by_size_report(task: BySize, rows: CheckedBatch, progress: Progress | None =
             "lost": list(curve.lost),
             "full": plain_result(curve.full),
         }
-        for key, curve in found.curves.items()
+        for key, curve in results.curves.items()
     }
-    data = {"sizes": list(found.sizes), "repetitions": list(found.repetitions), "curves": curves}
-    valueless = all(mean is None for curve in found.curves.values() for mean in curve.mean)
+    data = {"sizes": list(results.sizes), "repetitions": list(results.repetitions), "curves": curves}
+    valueless = all(mean is None for curve in results.curves.values() for mean in curve.mean)
     problem = "no picture: no measure has a value at any size" if valueless else None
-    return _report(len(rows), found.reduction, definition, data, problem)
+    return _report(len(rows), results.reduction, definition, data, problem)
 
 
 def plane_report(task: Costs, batches: Iterable[tuple[str, Batch]]) -> dict[str, Any]:
@@ -198,13 +198,13 @@ def caption(report: Mapping[str, Any], key: str, name: str | None = None, *, aft
     """Return the information for the title of a diagram; ``after`` for the diagram after the map."""
     side = report["after"] if after else report
     shown = shown_error(side["diagrams"][key]["definition"])
-    found = lookup.measure(side, **shown)
-    if found is None or found["value"] is None:
+    measured = lookup.measure(side, **shown)
+    if measured is None or measured["value"] is None:
         return Caption(report["n"], report["reduction"], name)
-    interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
+    interval = None if measured["interval"] is None else (measured["interval"][0], measured["interval"][1])
     # The error of a fitted curve is the distance that its diagram shows.
-    which = lookup.kind([found]) if shown["name"] in _BINNED else None
-    error = (_named(shown, which), lookup.shown(found, which) or 0.0)
+    which = lookup.kind([measured]) if shown["name"] in _BINNED else None
+    error = (_named(shown, which), lookup.shown(measured, which) or 0.0)
     return Caption(report["n"], report["reduction"], name, error, interval)
 
 
@@ -265,7 +265,7 @@ def draw_report(
     style: dict[str, Any] = {"form": form, "theme": theme, "width": width}
     if "batches" in report:
         several = [
-            (shown_of(each["report"], key), caption(each["report"], key, each["batch"])) for each in each_of(report)
+            (shown_of(batch["report"], key), caption(batch["report"], key, batch["batch"])) for batch in each_of(report)
         ]
         return draw_several(several[0][0]["definition"]["name"], several, each="batches", **style)
     shown = shown_of(report, key)
@@ -277,8 +277,8 @@ def draw_report(
         style |= {name: bool(shown["definition"].get(name)) for name in ("improvement", "squared", "in_sample")}
         return draw_by_size(shown["data"], about, **style)
     if name == COST_PLANE:
-        one, other = shown["definition"]["batches"]
-        return draw_cost_plane(shown["data"], about, names=(one, other), **style)
+        first, other = shown["definition"]["batches"]
+        return draw_cost_plane(shown["data"], about, names=(first, other), **style)
     if "after" not in report:
         return draw(name, shown, caption(report, key), **style)
     title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
@@ -304,8 +304,8 @@ def keys_of(report: Mapping[str, Any]) -> list[str]:
 
 def each_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the reports of several batches."""
-    found: list[dict[str, Any]] = report["batches"]
-    return found
+    batches: list[dict[str, Any]] = report["batches"]
+    return batches
 
 
 def shown_of(side: Mapping[str, Any], key: str) -> dict[str, Any]:

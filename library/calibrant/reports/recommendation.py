@@ -145,19 +145,26 @@ def recommend(
         scale=scale,
     )
     rows.warn_of_kind()
-    found, _ = report_of_rows(rows, reduction_by_name(reduction, rows.class_names), seed=seed)
-    made, names = found["recommendation"], rows.class_names
-    advised = advice(found, lambda name: reduction_with_name(name, names))
+    document, _ = report_of_rows(rows, reduction_by_name(reduction, rows.class_names), seed=seed)
+    recommendation, names = document["recommendation"], rows.class_names
+    advised = advice(document, lambda name: reduction_with_name(name, names))
     if advised is None:
         raise CalibrationError("the report has no recommendation")
-    fitted = next((one for one in made["candidates"] if one["method"] == made["recommended"]), made)
+    fitted = next(
+        (
+            candidate
+            for candidate in recommendation["candidates"]
+            if candidate["method"] == recommendation["recommended"]
+        ),
+        recommendation,
+    )
     return RecommendedMap(
-        made["recommended"],
+        recommendation["recommended"],
         fitted["reduction"],
-        made["n"],
-        verdict(found, classes=names).headline,
+        recommendation["n"],
+        verdict(document, classes=names).headline,
         advised.headline,
         advised.reasons,
         advised.python,
-        tuple(made["candidates"]),
+        tuple(recommendation["candidates"]),
     )

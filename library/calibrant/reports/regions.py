@@ -74,8 +74,8 @@ def find_regions(reliability: Mapping[str, Any], *, alpha: float = ALPHA) -> tup
     if len(rows) == 0:
         return ()
     level = alpha / (len(rows) * (len(rows) + 1) / 2.0)
-    found = _joined(_search(rows, p, y, level, 0, len(rows)), rows * (y - p))
-    return tuple(_region(reliability, rows, p, y, level, first, end) for first, end in found)
+    ranges = _joined(_search(rows, p, y, level, 0, len(rows)), rows * (y - p))
+    return tuple(_region(reliability, rows, p, y, level, first, end) for first, end in ranges)
 
 
 def _search(rows: Floats, p: Floats, y: Floats, level: float, first: int, end: int) -> list[tuple[int, int]]:
@@ -102,9 +102,9 @@ def _tail(k: Floats, m: Floats, p: Floats) -> Floats:
     return tail
 
 
-def _joined(found: list[tuple[int, int]], off: Floats) -> list[tuple[int, int]]:
+def _joined(ranges: list[tuple[int, int]], off: Floats) -> list[tuple[int, int]]:
     whole: list[tuple[int, int]] = []
-    for first, end in found:
+    for first, end in ranges:
         sign = np.sign(off[first:end].sum())
         if whole and whole[-1][1] == first and np.sign(off[slice(*whole[-1])].sum()) == sign:
             whole[-1] = (whole[-1][0], end)
@@ -324,6 +324,6 @@ def _upwards(rows: Floats, share: Floats, p: Floats, y: Floats, tail: float) -> 
     none = ~possible(low) | (m.sum(axis=1) <= 0.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        kept = possible(middle)
-        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+        is_possible = possible(middle)
+        low, high = np.where(is_possible, middle, low), np.where(is_possible, high, middle)
     return float(np.where(none, 0.0, low * (families @ (share * (1.0 - p)))).max())

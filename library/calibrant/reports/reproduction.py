@@ -67,10 +67,10 @@ def _python_of_models(
     options: Mapping[str, Any], reading: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]
 ) -> list[str]:
     """Return Python that makes the report; or with options that ``report`` does not have, the comparison."""
-    given = {name: options[name] for name in _OF_COMPARISONS if name in options}
-    others = {name: value for name, value in given.items() if name not in ("reduction", "seed")}
+    stated = {name: options[name] for name in _OF_COMPARISONS if name in options}
+    others = {name: value for name, value in stated.items() if name not in ("reduction", "seed")}
     call = "compare" if others != {name: _DEFAULTS.get(name) for name in others} else "report"
-    used = {name: value for name, value in given.items() if call == "compare" or name not in others}
+    used = {name: value for name, value in stated.items() if call == "compare" or name not in others}
     arguments = [f"    {name}={value!r}," for name, value in (used | dict(reading)).items()]
     if about.loading:
         first = ["", "rows = next(iter(models.values()))", f"report = calibrant.{call}("]
@@ -86,8 +86,8 @@ def fitting(line: str, about: ReportSubject, arrays: Sequence[str] = ()) -> list
     """Return Python that fits a map to the rows; ``line`` is the call with ``predictions, labels``."""
     rows = "rows.predictions, rows.labels" if about.loading else "predictions, labels"
     others = {name: f"rows.{name}" if about.loading else name for name in arrays}
-    given = {**others, **{name: repr(value) for name, value in _reading(about).items()}}
-    more = "".join(f", {name}={value}" for name, value in given.items())
+    arguments = {**others, **{name: repr(value) for name, value in _reading(about).items()}}
+    more = "".join(f", {name}={value}" for name, value in arguments.items())
     call = line.replace("predictions, labels", rows).removesuffix(")") + f"{more})"
     return [*about.loading, "", f"fitted = {call}"] if about.loading else [call]
 
@@ -119,8 +119,8 @@ def in_words(options: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _in_words(value: Any) -> str:
     if isinstance(value, Mapping):
         named = [_in_words(value["name"])] if "name" in value else []
-        given = ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items() if name != "name")
-        return " ".join([*named, *([f"({given})"] if given else [])])
+        options = ", ".join(f"{name}: {_in_words(option)}" for name, option in value.items() if name != "name")
+        return " ".join([*named, *([f"({options})"] if options else [])])
     if isinstance(value, list | tuple):
         return ", ".join(map(_in_words, value)) or "none"
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
@@ -144,10 +144,10 @@ def _sending(call: str, rows: str) -> list[str]:
 
 def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[str]) -> list[str]:
     """Return Python that computes the report, from the file if it is known, else from arrays."""
-    given = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
+    stated = {name: options[name] for name in _OF_THE_LIBRARY if name in options}
     if options.get("maps"):
-        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in given.items()])
-    arguments = [f"    {name}={value!r}," for name, value in (given | _reading(about)).items()]
+        return _compared(options["maps"], [f"    {name}={value!r}," for name, value in stated.items()])
+    arguments = [f"    {name}={value!r}," for name, value in (stated | _reading(about)).items()]
     if about.applying is not None:
         arguments.append(f"    map={about.applying},")
     if about.loading:
@@ -163,7 +163,7 @@ def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[s
 def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
     """Return Python that compares maps, from their documents; a comparison has no diagrams and classes."""
     named = [f"    {name!r}: calibrant.load(documents[{name!r}])," for name in maps]
-    kept = [line for line in arguments if not line.startswith(("    diagrams=", "    classes="))]
+    supported = [line for line in arguments if not line.startswith(("    diagrams=", "    classes="))]
     return [
         "import calibrant",
         "",
@@ -173,6 +173,6 @@ def _compared(maps: Sequence[str], arguments: Sequence[str]) -> list[str]:
         "}",
         "report = calibrant.compare(",
         "    predictions, labels, maps,",
-        *kept,
+        *supported,
         ")",
     ]

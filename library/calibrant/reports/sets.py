@@ -35,16 +35,22 @@ def set_section(report: Mapping[str, Any], about: ReportSubject) -> SetSection |
     """Return the section of a report with ``sets``, else None."""
     if report.get("sets") is None:
         return None
-    found = set_evaluation(report["sets"])
+    evaluation = set_evaluation(report["sets"])
     figures = [
-        figure(name, draw_sets(found, name, name=about.name, width=WIDTH), caption)
+        figure(name, draw_sets(evaluation, name, name=about.name, width=WIDTH), caption)
         for name, caption in _CAPTIONS.items()
     ]
-    whole = StratumCoverage("all rows", found.n, found.coverage, found.low, found.high, found.mean_size)
+    whole = StratumCoverage(
+        "all rows", evaluation.n, evaluation.coverage, evaluation.low, evaluation.high, evaluation.mean_size
+    )
     rows = [_row("", whole)]
-    for kind, strata in (("size ", found.by_size), ("group ", found.by_group), ("class ", found.by_class)):
+    for kind, strata in (
+        ("size ", evaluation.by_size),
+        ("group ", evaluation.by_group),
+        ("class ", evaluation.by_class),
+    ):
         rows += [_row(kind, row) for row in lowest(strata, MOST_SHOWN)]
-    return SetSection(_sentences(found), figures, level_text(found.level), rows)
+    return SetSection(_sentences(evaluation), figures, level_text(evaluation.level), rows)
 
 
 def _row(kind: str, row: StratumCoverage) -> tuple[str, str, str, str, str]:
@@ -52,24 +58,26 @@ def _row(kind: str, row: StratumCoverage) -> tuple[str, str, str, str, str]:
     return f"{kind}{row.name}", f"{row.n:,}", decimal(row.coverage), interval, decimal(row.mean_size)
 
 
-def _sentences(found: SetEvaluation) -> list[str]:
-    interval = f"{level_text(found.level)} interval {decimal(found.low)} to {decimal(found.high)}"
+def _sentences(evaluation: SetEvaluation) -> list[str]:
+    interval = f"{level_text(evaluation.level)} interval {decimal(evaluation.low)} to {decimal(evaluation.high)}"
     sentences = [
-        *([_IN_SAMPLE] if found.in_sample else []),
-        f"Of {n_rows(found.n)}, {decimal(found.coverage)} have their label in the set ({interval}).",
-        f"A set has {decimal(found.mean_size)} classes on average; {found.singletons:.1%} have one class, and "
-        f"{found.empty:.1%} none.",
+        *([_IN_SAMPLE] if evaluation.in_sample else []),
+        f"Of {n_rows(evaluation.n)}, {decimal(evaluation.coverage)} have their label in the set ({interval}).",
+        f"A set has {decimal(evaluation.mean_size)} classes on average; {evaluation.singletons:.1%} have one class, "
+        f"and {evaluation.empty:.1%} none.",
     ]
-    if found.alpha is None or found.class_gap is None or found.size_violation is None:
+    if evaluation.alpha is None or evaluation.class_gap is None or evaluation.size_violation is None:
         return sentences
-    nominal = 1.0 - found.alpha
-    where = "below" if found.high < nominal else "above" if found.low > nominal else "not clearly different from"
+    nominal = 1.0 - evaluation.alpha
+    where = (
+        "below" if evaluation.high < nominal else "above" if evaluation.low > nominal else "not clearly different from"
+    )
     sentences.insert(len(sentences) - 1, f"The coverage is {where} the nominal {level_text(nominal)}.")
-    chance = found.class_gap_by_chance
+    chance = evaluation.class_gap_by_chance
     of_chance = "" if chance is None else f"; it would be {decimal(chance)} by chance if every class had this coverage"
     return [
         *sentences,
-        f"The coverage of classes is {decimal(found.class_gap)} from the nominal one on average{of_chance}.",
-        f"The coverage of sets of {found.violating_sizes} classes is {decimal(found.size_violation)} from the nominal "
-        "one, the most of all strata of sizes.",
+        f"The coverage of classes is {decimal(evaluation.class_gap)} from the nominal one on average{of_chance}.",
+        f"The coverage of sets of {evaluation.violating_sizes} classes is {decimal(evaluation.size_violation)} from "
+        "the nominal one, the most of all strata of sizes.",
     ]

@@ -195,8 +195,8 @@ def _debiased(answer: Mapping[str, Any]) -> str:
 
 def fewer(report: Mapping[str, Any]) -> str:
     """Return a sentence on intervals with fewer resamples than the default; empty if there are none."""
-    found = lookup.resamples([report])
-    return "" if found is None or found >= RESAMPLES else f" Intervals are from {numbers.count(found)} resamples."
+    number = lookup.resamples([report])
+    return "" if number is None or number >= RESAMPLES else f" Intervals are from {numbers.count(number)} resamples."
 
 
 @dataclass(frozen=True)
@@ -281,13 +281,13 @@ def order_of(sides: Sequence[lookup.GroupSide]) -> str:
 
 def resampled(sides: Iterable[Mapping[str, Any]]) -> str:
     """Return the number of resamples of the intervals in words; empty if there are none."""
-    found = lookup.resamples(sides)
-    return "" if found is None else f", from {numbers.count(found)} resamples,"
+    number = lookup.resamples(sides)
+    return "" if number is None else f", from {numbers.count(number)} resamples,"
 
 
 def _size(answer: Mapping[str, Any] | None, which: str | None) -> float:
-    found = None if answer is None else lookup.shown(answer, which)
-    return -1.0 if found is None else abs(float(found))
+    number = None if answer is None else lookup.shown(answer, which)
+    return -1.0 if number is None else abs(float(number))
 
 
 def titled(title: str, *kinds: str | None) -> str:
@@ -297,10 +297,10 @@ def titled(title: str, *kinds: str | None) -> str:
 
 def cell(answer: Mapping[str, Any] | None, which: str | None) -> tuple[str, str]:
     """Return the number of a measure in a column of the kind ``which``, and its interval, as text."""
-    found = None if answer is None else lookup.shown(answer, which)
-    if answer is None or found is None:
+    number = None if answer is None else lookup.shown(answer, which)
+    if answer is None or number is None:
         return "none", ""
-    return numbers.number(found), numbers.interval(lookup.interval(answer))
+    return numbers.number(number), numbers.interval(lookup.interval(answer))
 
 
 def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
@@ -332,8 +332,8 @@ def segmented(report: Mapping[str, Any]) -> NamedRows | None:
         return NamedRows((f"No segments were searched: {problem}.",), "", [], ())
     if report.get("segments") is None:
         return None
-    found = search_of(report["segments"])
-    level, tested = numbers.level(found.confidence), counted(found.tested, "segment")
+    search = search_of(report["segments"])
+    level, tested = numbers.level(search.confidence), counted(search.tested, "segment")
     rows = tuple(
         (
             str(segment),
@@ -344,19 +344,19 @@ def segmented(report: Mapping[str, Any]) -> NamedRows | None:
                 (numbers.number(segment.gap), numbers.interval(segment.interval)),
             ),
         )
-        for segment in found.segments
+        for segment in search.segments
     )
     side = " before the map" if report.get("after") is not None else ""
     sentences = [
-        f"Of {tested}, {found.significant:,} have a significant gap{side}, at a confidence of {level} for all."
+        f"Of {tested}, {search.significant:,} have a significant gap{side}, at a confidence of {level} for all."
     ]
     if not rows:
-        sentences = [f"No gap of {tested} is significant{side} (adjusted {numbers.p_value(found.p_value)})."]
-    elif found.significant > len(rows):
+        sentences = [f"No gap of {tested} is significant{side} (adjusted {numbers.p_value(search.p_value)})."]
+    elif search.significant > len(rows):
         sentences.append("Those that overlap with the listed ones, and whose gaps these explain, are not listed.")
     caption = f"The clearest first; below each gap, its {level} interval. All intervals hold together."
     columns = ["Rows", "Mean prediction", "Mean label", "Gap: label - prediction"]
-    return NamedRows((*sentences, *found.notes), caption, columns, rows)
+    return NamedRows((*sentences, *search.notes), caption, columns, rows)
 
 
 def graded(report: Mapping[str, Any]) -> NamedRows | None:

@@ -34,8 +34,8 @@ def printable(text: str, most: int = _MOST) -> str:
         return "(no name)"
     if len(text) <= most and text.isascii() and text.isprintable():  # fast path, also for whole pictures
         return text
-    kept = [" " if c in "\t\n\r" else _REPLACEMENT if _hidden(c) else c for c in text[:most]]
-    return "".join(kept) + ("…" if len(text) > most else "")
+    characters = [" " if c in "\t\n\r" else _REPLACEMENT if _hidden(c) else c for c in text[:most]]
+    return "".join(characters) + ("…" if len(text) > most else "")
 
 
 def _hidden(character: str) -> bool:

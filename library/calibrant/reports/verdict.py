@@ -163,8 +163,8 @@ def worst_classes(side: Mapping[str, Any], names: Sequence[str] | None) -> list[
     parts = {} if answer is None else answer.get("parts", {})
     errors = parts.get("classes_debiased") or parts.get("classes")
     chosen = [int(k) for k in order[adjusted < ALPHA]]
-    found = {k: None if errors is None or errors[k] is None or errors[k] <= 0.0 else errors[k] for k in chosen}
-    named = [(_named(k, names), found[k]) for k in chosen]
+    error_of = {k: None if errors is None or errors[k] is None or errors[k] <= 0.0 else errors[k] for k in chosen}
+    named = [(_named(k, names), error_of[k]) for k in chosen]
     return sorted(named, key=lambda item: -(item[1] or 0.0))
 
 
@@ -277,8 +277,8 @@ def _largest(regions: Sequence[Region]) -> list[Region]:
     """Return the ranges that add most to the error, from the highest predictions to the lowest."""
     ranked = sorted(regions, key=lambda region: -abs(region.gap) * region.share)
     least = _LEAST_SHARE * abs(ranked[0].gap) * ranked[0].share
-    kept = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
-    return sorted(kept, key=lambda region: -region.start)
+    large = [region for region in ranked[:_IN_HEADLINE] if abs(region.gap) * region.share >= least]
+    return sorted(large, key=lambda region: -region.start)
 
 
 def _mean_gap(side: Mapping[str, Any], reduction: str) -> str | None:

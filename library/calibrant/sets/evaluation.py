@@ -261,16 +261,18 @@ def evaluate_covered(
     alpha, level = read_alpha(alpha, rows.alpha), read_fraction(level, "/interval")
     kind: WeightsKind = "frequency" if weights is None else weights_kind
     w = np.ones(len(rows)) if weights is None else read_weights(weights, len(rows), kind)
-    kept = w > 0.0
-    rows = CoveredRows(rows.sizes[kept], rows.covered[kept], rows.labels[kept], rows.class_names, rows.alpha)
-    weighted = _WeightedRows(rows, w[kept], kind, level)
+    has_weight = w > 0.0
+    rows = CoveredRows(
+        rows.sizes[has_weight], rows.covered[has_weight], rows.labels[has_weight], rows.class_names, rows.alpha
+    )
+    weighted = _WeightedRows(rows, w[has_weight], kind, level)
     (total,) = weighted.strata(np.zeros(len(rows), np.int64), ["all"])
     classes, of_class = np.unique(rows.labels, return_inverse=True)
     names = classes.astype(np.str_).tolist() if rows.class_names is None else [rows.class_names[k] for k in classes]
     by_class = weighted.strata(of_class, names)
     sizes, of_size = np.unique(rows.sizes, return_inverse=True)
     by_size = weighted.strata(of_size, sizes.astype(np.str_).tolist())
-    share = np.bincount(np.minimum(rows.sizes, 2), w[kept], 3) / w[kept].sum()
+    share = np.bincount(np.minimum(rows.sizes, 2), w[has_weight], 3) / w[has_weight].sum()
     violation = gap = by_chance = sizes_of = None
     if alpha is not None:
         violation, sizes_of = _violation(weighted, alpha)
@@ -290,7 +292,7 @@ def evaluate_covered(
         class_gap_by_chance=by_chance,
         by_class=by_class,
         by_size=by_size,
-        by_group=[] if groups is None else _by_group(weighted, group_members(groups, len(kept)), kept),
+        by_group=[] if groups is None else _by_group(weighted, group_members(groups, len(has_weight)), has_weight),
         in_sample=in_sample,
     )
 
@@ -324,12 +326,12 @@ def _chance_gap(n: Floats, alpha: float) -> Floats:
     return deviation
 
 
-def _by_group(weighted: _WeightedRows, members: Members, kept: npt.NDArray[np.bool_]) -> list[StratumCoverage]:
-    names = [name for name, rows in members.items() if kept[rows].any()]
-    codes = np.empty(len(kept), np.int64)
+def _by_group(weighted: _WeightedRows, members: Members, has_weight: npt.NDArray[np.bool_]) -> list[StratumCoverage]:
+    names = [name for name, rows in members.items() if has_weight[rows].any()]
+    codes = np.empty(len(has_weight), np.int64)
     for code, name in enumerate(names):
         codes[members[name]] = code
-    return weighted.strata(codes[kept], names)
+    return weighted.strata(codes[has_weight], names)
 
 
 @explained

@@ -112,10 +112,10 @@ class ScoreTable(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:  # noqa: ARG002 - it has none
         """Read the scores; raises ``InvalidDocument``."""
-        given, where = parameters.get(name), f"/parameters/{name}"
-        if not isinstance(given, list):
-            return (self._of_threshold(given, where),)
-        return tuple(self._of_threshold(own, f"{where}/{i}") for i, own in enumerate(given))
+        document, where = parameters.get(name), f"/parameters/{name}"
+        if not isinstance(document, list):
+            return (self._of_threshold(document, where),)
+        return tuple(self._of_threshold(own, f"{where}/{i}") for i, own in enumerate(document))
 
     def _of_threshold(self, given: Any, where: str) -> StoredScores:
         if not isinstance(given, dict):

@@ -22,32 +22,32 @@ _CLIPPED = "probabilities are clipped at 2^-52, logits are not"
 
 
 def _platt(event: Event, context: FitContext, *, target_smoothing: bool) -> FittedCurve:
-    found, gradient = fit_platt_event(event, target_smoothing=target_smoothing)
-    return found, {"gradient": gradient}
+    curve, gradient = fit_platt_event(event, target_smoothing=target_smoothing)
+    return curve, {"gradient": gradient}
 
 
 def _quadratic(*, squared: bool) -> Callable[..., FittedCurve]:
     def fit(event: Event, context: FitContext, *, strength: float) -> FittedCurve:
-        found, gradient = fit_quadratic(event.cells, squared=squared, strength=strength)
-        return found, {"gradient": gradient}
+        curve, gradient = fit_quadratic(event.cells, squared=squared, strength=strength)
+        return curve, {"gradient": gradient}
 
     return fit
 
 
 def _beta(event: Event, context: FitContext, *, parameters: Parameters) -> FittedCurve:
-    found, gradient = fit_beta_event(event, parameters)
-    return found, {"gradient": gradient}
+    curve, gradient = fit_beta_event(event, parameters)
+    return curve, {"gradient": gradient}
 
 
 def _event_temperature(event: Event, context: FitContext) -> FittedCurve:
-    found = optimal_temperature(logits_of(event), event.w)
-    return EventTemperature(found.value), {"log_loss": found.log_loss, "gradient": found.gradient}
+    optimum = optimal_temperature(logits_of(event), event.w)
+    return EventTemperature(optimum.value), {"log_loss": optimum.log_loss, "gradient": optimum.gradient}
 
 
 def _temperature(vector: Vector, context: FitContext) -> FittedTransform:
     report(0, 1, "Newton steps")
-    found = optimal_temperature(logits_of(vector), vector.w)
-    return Temperature(found.value), {"log_loss": found.log_loss, "gradient": found.gradient}
+    optimum = optimal_temperature(logits_of(vector), vector.w)
+    return Temperature(optimum.value), {"log_loss": optimum.log_loss, "gradient": optimum.gradient}
 
 
 METHODS = (

@@ -28,8 +28,8 @@ def _averaged(event: Event, context: FitContext, *, options: AveragedOptions) ->
 
 def _averaged_vector(vector: Vector, context: FitContext, *, options: AveragedOptions) -> FittedTransform:
     if vector.n_classes == 2:
-        curve, found = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
-        return OneVsRest((mirrored(curve), curve), True, bool(options.keep_order)), found
+        curve, diagnostics = _averaged(next(Classes(vector).events(range(1, 2))), context, options=options)
+        return OneVsRest((mirrored(curve), curve), True, bool(options.keep_order)), diagnostics
     _check_averaged(vector, options=options)
     return fit_averaged_vector(vector, folds=_folds(options), keep_order=bool(options.keep_order), seed=context.seed)
 

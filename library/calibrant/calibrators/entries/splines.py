@@ -50,8 +50,8 @@ def _spline(
             seed=context.seed,
         )
         losses = {"held_out_losses": by_knots}
-    curve, found = fit_spline(event.cells, knots, boundary, of=of, constrained=constrained)
-    return curve, found | losses
+    curve, diagnostics = fit_spline(event.cells, knots, boundary, of=of, constrained=constrained)
+    return curve, diagnostics | losses
 
 
 def _check_spline(

@@ -87,8 +87,8 @@ def _scaling(
         large = not diagonal and vector.n_classes > _FEW
         if not strength and not (large and strength is None):
             try:
-                found, optimum = fit(vector)
-                return found, {"strength": 0.0} | optimum
+                transform, optimum = fit(vector)
+                return transform, {"strength": 0.0} | optimum
             except NotConverged:
                 if strength == 0.0:
                     raise
@@ -97,8 +97,8 @@ def _scaling(
         candidates = [RegressionMember("", diagonal=diagonal, ridge=ridge) for ridge in ridges]
         chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
         refitted, solution = chosen.refit(rows)
-        made = (VectorScaling if diagonal else MatrixScaling)(refitted.weights, refitted.intercepts)
-        return made, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
+        scaling = (VectorScaling if diagonal else MatrixScaling)(refitted.weights, refitted.intercepts)
+        return scaling, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
 
     return fitted
 
@@ -110,11 +110,11 @@ def _solved(solution: Solution) -> dict[str, Any]:
 def _structured(*, diagonal: bool) -> Callable[..., FittedTransform]:
     def fit(vector: Vector, context: FitContext) -> FittedTransform:
         report(0, 1, "quasi-Newton steps")
-        found, solution, gain = fit_structured(
+        transform, solution, gain = fit_structured(
             vector, diagonal=diagonal, seed=context.seed if context.diagnose else None
         )
         known = {} if gain is None else {"held_out_gain": gain}
-        return found, {"temperature": found.temperature} | _solved(solution) | known
+        return transform, {"temperature": transform.temperature} | _solved(solution) | known
 
     return fit
 
@@ -124,8 +124,8 @@ def _multinomial(vector: Vector, context: FitContext, *, strength: float | None,
     ridges = (0.003, 0.03, 0.3, 3.0, 30.0) if strength is None else (strength,)
     candidates = [RegressionMember("", ridge=ridge, squares=True) for ridge in ridges]
     chosen, held_out = choose(candidates, rows) if strength is None else (candidates[0], None)
-    found, solution = chosen.refit(rows)
-    return found, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
+    transform, solution = chosen.refit(rows)
+    return transform, {"strength": chosen.ridge, "held_out_log_loss": held_out} | _solved(solution)
 
 
 def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., FittedTransform]:
@@ -137,7 +137,7 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
         folds: int,
         intercept_strength: float | None = None,
     ) -> FittedTransform:
-        found = fit_regularised(
+        regression = fit_regularised(
             vector,
             probabilities=probabilities,
             off_diagonal=off_diagonal,
@@ -147,10 +147,10 @@ def _regularised(*, probabilities: bool, off_diagonal: bool) -> Callable[..., Fi
             seed=context.seed,
             bound=context.bound,
         )
-        transform = (Dirichlet if probabilities else MatrixScaling)(found.weights, found.intercepts)
-        diagnostics: dict[str, Any] = {"strength": found.strength, "held_out_log_loss": found.held_out}
-        diagnostics |= found.optimum
-        return transform, diagnostics | ({"intercept_strength": found.intercept_strength} if off_diagonal else {})
+        transform = (Dirichlet if probabilities else MatrixScaling)(regression.weights, regression.intercepts)
+        diagnostics: dict[str, Any] = {"strength": regression.strength, "held_out_log_loss": regression.held_out}
+        diagnostics |= regression.optimum
+        return transform, diagnostics | ({"intercept_strength": regression.intercept_strength} if off_diagonal else {})
 
     return fit
 
@@ -159,13 +159,15 @@ def _order_preserving(kind: Kind) -> Callable[..., FittedTransform]:
     def fit(
         vector: Vector, context: FitContext, *, n_knots: int, strength: float | None, folds: int
     ) -> FittedTransform:
-        found = fit_order_preserving(vector, kind, n_knots=n_knots, strength=strength, folds=folds, seed=context.seed)
-        return found.transform, {
-            "temperature": found.temperature,
-            "strength": found.strength,
-            "held_out_log_loss": found.held_out,
-            "log_loss": found.log_loss,
-            "gradient": found.gradient,
+        preserving = fit_order_preserving(
+            vector, kind, n_knots=n_knots, strength=strength, folds=folds, seed=context.seed
+        )
+        return preserving.transform, {
+            "temperature": preserving.temperature,
+            "strength": preserving.strength,
+            "held_out_log_loss": preserving.held_out,
+            "log_loss": preserving.log_loss,
+            "gradient": preserving.gradient,
         }
 
     return fit

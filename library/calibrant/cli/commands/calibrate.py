@@ -98,8 +98,8 @@ def _say_fallbacks(counts: Mapping[str, Any], n: int) -> None:
     """Print how many rows have features that the fit has not seen."""
     if counts["rows"]:
         known = counts["features"].items()
-        found = [f"{name} {count:,} {what}" for name, own in known for what, count in own.items() if count]
-        say(f"features: {counts['rows']:,} of {counted(n)} have missing or unknown values: {', '.join(found)}")
+        fallbacks = [f"{name} {count:,} {what}" for name, own in known for what, count in own.items() if count]
+        say(f"features: {counts['rows']:,} of {counted(n)} have missing or unknown values: {', '.join(fallbacks)}")
 
 
 def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> Forecasts:
@@ -133,7 +133,7 @@ def _recalibrated(engine: Engine, rows: ForecastSheet, how: InOrderFlags) -> Ada
     unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
     if unknown:
         raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
-    found: AdaptiveForecasts = engine.function("recalibrate_in_order")(
+    recalibrated: AdaptiveForecasts = engine.function("recalibrate_in_order")(
         rows.observed,
         rows.times,
         rows.known,
@@ -144,7 +144,7 @@ def _recalibrated(engine: Engine, rows: ForecastSheet, how: InOrderFlags) -> Ada
         **rows.forecasts,
         **how.options,
     )
-    return found
+    return recalibrated
 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
@@ -319,8 +319,8 @@ def calibrate(
             _in_order(file, columns, how, out, server)
         return
     in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
-    for flag, given in {**in_order, "--support": support, "--option": option}.items():
-        if given is not None:
+    for flag, stated in {**in_order, "--support": support, "--option": option}.items():
+        if stated is not None:
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
@@ -377,7 +377,7 @@ def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server
     with source_of(file) as source:
         sheet = read_forecast_rows(file, columns, unused=("groups",), source=source)
         with engine_of(server) as engine:
-            found = _recalibrated(engine, sheet, how)
-        changed = int((found.n_known > 0).sum())
+            recalibrated = _recalibrated(engine, sheet, how)
+        changed = int((recalibrated.n_known > 0).sum())
         say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
-        _write_forecasts(source, file, found.forecasts, out, columns)
+        _write_forecasts(source, file, recalibrated.forecasts, out, columns)

@@ -95,7 +95,7 @@ def compare(
         if sources:
             maps = _loaded(map_of, [read_map(text, None) for text in map_of]) if map_of else None
             arguments = source_arguments(columns, where, "predictions", "labels")
-            found: Any = compared_source(sources[0], arguments, maps, measures=measures, **options, **how)
+            comparison: Any = compared_source(sources[0], arguments, maps, measures=measures, **options, **how)
         elif map_of:
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")
@@ -112,9 +112,9 @@ def compare(
         if not sources:
             options |= {"measures": measures, "reduction": reduction_of(rows, reduction)}
             options |= {} if variance is None else {"cluster_variance": variance}
-            found = engine.call("compare", rows, **how, **options)
+            comparison = engine.call("compare", rows, **how, **options)
     with errors_in_a_line():
-        report = as_sent(found) if server else as_answered(found.to_dict())
+        report = as_sent(comparison) if server else as_answered(comparison.to_dict())
         if as_json:
             write_json(report)
         else:

@@ -38,10 +38,10 @@ def coverage(
         options: dict[str, Any] = {"alpha": alpha, "interval": interval, **rows}
         with working("coverage"):
             sets, labels = options.pop("predictions"), options.pop("labels")
-            found = engine.function("evaluate_sets")(sets, labels, **options).to_dict()
+            evaluation = engine.function("evaluate_sets")(sets, labels, **options).to_dict()
         if as_json:
-            write_json(found)
+            write_json(evaluation)
             return
         from calibrant.sets.evaluation import set_evaluation
 
-        write_lines(repr(set_evaluation(found)))
+        write_lines(repr(set_evaluation(evaluation)))

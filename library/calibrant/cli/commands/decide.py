@@ -85,28 +85,28 @@ def decide(
             predictions = {name: sheet.predictions for name, sheet in models.items()}
             shared |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
         name, own = ("best_threshold", criteria) if criteria else ("decision_curve", {"thresholds": at})
-        found = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
+        answer = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
     if as_json:
-        write_json(found)
+        write_json(answer)
     else:
-        write_lines(*(_of_threshold(found) if criteria else _of_curve(found)))
+        write_lines(*(_of_threshold(answer) if criteria else _of_curve(answer)))
 
 
-def _of_threshold(found: dict[str, Any]) -> list[Any]:
+def _of_threshold(threshold: dict[str, Any]) -> list[Any]:
     lines = table("of these decisions", "value", "interval", "note")
-    for name, each in found["measures"].items():
-        lines.add_row(name, text_of(each["value"]), interval_of(each["interval"]), each["problem"])
-    return [f"threshold {found['threshold']:.10g}, from {found['criterion']}; at least this is positive", lines]
+    for name, measure in threshold["measures"].items():
+        lines.add_row(name, text_of(measure["value"]), interval_of(measure["interval"]), measure["problem"])
+    return [f"threshold {threshold['threshold']:.10g}, from {threshold['criterion']}; at least this is positive", lines]
 
 
-def _of_curve(found: dict[str, Any]) -> list[Any]:
-    models, at, over = [*found["over_treat_all"]], found["thresholds"], len(found["over_treat_all"]) == 1
-    curves = [("net benefit" if over else name, found["net_benefit"][name]) for name in models]
-    curves += [("interventions avoided", found["interventions_avoided"][models[0]])] if over else []
-    curves += found["differences"].items()
+def _of_curve(curve: dict[str, Any]) -> list[Any]:
+    models, at, over = [*curve["over_treat_all"]], curve["thresholds"], len(curve["over_treat_all"]) == 1
+    curves = [("net benefit" if over else name, curve["net_benefit"][name]) for name in models]
+    curves += [("interventions avoided", curve["interventions_avoided"][models[0]])] if over else []
+    curves += curve["differences"].items()
     lines = table("threshold", *(name for title, _ in curves for name in (title, "interval")), "treat all")
     for i, threshold in enumerate(at):
         cells = ((text_of(c["value"][i]), interval_of((c["low"][i], c["high"][i]))) for _, c in curves)
-        treat_all = text_of(found["net_benefit"]["treat all"]["value"][i])
+        treat_all = text_of(curve["net_benefit"]["treat all"]["value"][i])
         lines.add_row(f"{threshold:g}", *(text for pair in cells for text in pair), treat_all)
-    return [f"net benefit; prevalence {text_of(found['prevalence'])}; treating none has net benefit 0", lines]
+    return [f"net benefit; prevalence {text_of(curve['prevalence'])}; treating none has net benefit 0", lines]

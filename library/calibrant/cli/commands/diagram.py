@@ -96,7 +96,9 @@ def _drawn(engine: Engine, rows: Sheet, request: PictureFlags) -> bytes:
     request.check()
     report = _by_size(rows, request) if is_picture(request.diagram, BY_SIZE) else _with_error(engine, rows, request)
     # The title names the class.
-    reductions = [reduction_with_name(each, rows.classes) for each in report["reduction"].split(", ")]
+    reductions = [
+        reduction_with_name(reduction_name, rows.classes) for reduction_name in report["reduction"].split(", ")
+    ]
     report = {**report, "reduction": ", ".join(reductions)}
     try:
         return draw_report(report, keys_of(report)[0], form=form, theme=request.theme, width=request.width).content
@@ -150,12 +152,12 @@ def _drawn_forecasts(
     from calibrant.plots.canvas import Caption
     from calibrant.plots.diagram import draw
 
-    found = DistributionEvaluation.read([], [diagram], map=applied, seed=seed).document(rows)
-    ((key, shown),) = found["diagrams"].items()
+    document = DistributionEvaluation.read([], [diagram], map=applied, seed=seed).document(rows)
+    ((key, shown),) = document["diagrams"].items()
     after = None
-    if found["after"] is not None:
-        after = found["after"]["diagrams"][key], Caption(found["n"], found["after"]["kind"])
-    about = Caption(found["n"], found["kind"], name)
+    if document["after"] is not None:
+        after = document["after"]["diagrams"][key], Caption(document["n"], document["after"]["kind"])
+    about = Caption(document["n"], document["kind"], name)
     return draw(shown["definition"]["name"], shown, about, after=after, **style).content
 
 
@@ -252,8 +254,8 @@ def diagram(
         say(f"wrote {target}")
 
 
-def _parsed(given: str) -> str | dict[str, Any]:
+def _parsed(text: str) -> str | dict[str, Any]:
     """Parse ``--diagram``: a name, or a JSON object with a name and options."""
-    if not given.lstrip().startswith("{"):
-        return given
-    return read_object(given, "--diagram")
+    if not text.lstrip().startswith("{"):
+        return text
+    return read_object(text, "--diagram")

@@ -104,13 +104,13 @@ def as_answered(report: dict[str, Any]) -> dict[str, Any]:
 def as_sent(report: ReportAnswer) -> dict[str, Any]:
     """Return the JSON that the server sends: the report without the parts that were not requested."""
     of_the_map = () if report.after is None else ("map", "in_sample")
-    found = _present(report.to_dict(), *of_the_map)
-    if "after" in found:
-        found["after"] = _present(found["after"])
-    for name, group in found.get("groups", {}).items():
+    sent = _present(report.to_dict(), *of_the_map)
+    if "after" in sent:
+        sent["after"] = _present(sent["after"])
+    for name, group in sent.get("groups", {}).items():
         after = group["after"] and _present(group["after"])
-        found["groups"][name] = _present(group | {"after": after})
-    return found
+        sent["groups"][name] = _present(group | {"after": after})
+    return sent
 
 
 def _present(part: dict[str, Any], *nullable: str) -> dict[str, Any]:
@@ -138,19 +138,19 @@ def evaluated_forecasts(engine: Engine, rows: ForecastSheet, request: EvaluateFo
         upload = partial(engine.client.upload_distribution, rows.observed, ttl=_STORED_SECONDS)
         names = {upload(**forecasts).id: name for name, forecasts in rows.others.items()}
         report = engine.call("evaluate_distribution", rows, against=list(names) or None, **vars(request))
-        found = _merged(report.to_dict())
-        if "comparison" in found:
-            found["comparison"] = _renamed(found["comparison"], names)
-        return found
+        document = _merged(report.to_dict())
+        if "comparison" in document:
+            document["comparison"] = _renamed(document["comparison"], names)
+        return document
     from calibrant.core.progress import reporting
     from calibrant.kinds.distributions import DistributionEvaluation
 
     evaluation = DistributionEvaluation.read(**vars(request), comparable=True)
     with bar() as shown, reporting(shown):
-        found = evaluation.document(rows)
-    if found["kind"] != rows.forecasts.kind:
+        document = evaluation.document(rows)
+    if document["kind"] != rows.forecasts.kind:
         say("before the map: quantiles at the levels of the map, so that the scores are comparable")
-    return _merged(found)
+    return _merged(document)
 
 
 #: How long the server keeps forecasts that are stored for a comparison.
@@ -165,12 +165,12 @@ def _renamed(comparison: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
     return comparison | {"means": means, "ranking": ranking, "pairs": pairs}
 
 
-def _merged(found: dict[str, Any]) -> dict[str, Any]:
+def _merged(merged: dict[str, Any]) -> dict[str, Any]:
     """Return a report without missing parts, with the results after the map beside those of each group before it."""
-    found = {name: value for name, value in found.items() if value is not None or name == "groups"}
-    for name, group in ((found.get("after") or {}).pop("groups", None) or {}).items():
-        found["groups"][name]["after"] = {"measures": group["measures"]}
-    return found
+    merged = {name: value for name, value in merged.items() if value is not None or name == "groups"}
+    for name, group in ((merged.get("after") or {}).pop("groups", None) or {}).items():
+        merged["groups"][name]["after"] = {"measures": group["measures"]}
+    return merged
 
 
 # --- The command
@@ -250,8 +250,8 @@ def evaluate(
             gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
         _finish(report, gate, None, grouped_by, interval, as_json=as_json)
         return
-    for flag, given in (("--against", against), ("--score", score), ("--lags", lags or None)):
-        if given is not None:
+    for flag, stated in (("--against", against), ("--score", score), ("--lags", lags or None)):
+        if stated is not None:
             raise typer.BadParameter("needs --regression", param_hint=flag)
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import applicable, level_of, read_requests
@@ -262,7 +262,11 @@ def evaluate(
         measures = read_measures(measure)
         level = level_of(interval, measures)
         Resampling.read(level, resamples, seed, variance or "cr2")
-        measures = [str(each) for each in applicable("all", reduction) or ()] if measures == ["all"] else measures
+        measures = (
+            [str(applicable_measure) for applicable_measure in applicable("all", reduction) or ()]
+            if measures == ["all"]
+            else measures
+        )
         keys = [request.key for request in read_requests(measures, reduction)]
         gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
         applied = read_map(map_of, server)
@@ -290,8 +294,8 @@ def _with_others(
 ) -> ForecastSheet:
     """Return the rows with the forecasts in the files of ``--against``; raises ``Refused`` for other outcomes."""
     if not files:
-        for flag, given in (("--score", score), ("--lags", lags or None)):
-            if given is not None:
+        for flag, stated in (("--score", score), ("--lags", lags or None)):
+            if stated is not None:
                 raise typer.BadParameter("needs --against", param_hint=flag)
         return rows
     import numpy as np

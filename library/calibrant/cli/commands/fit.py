@@ -213,8 +213,8 @@ def fit(
         with engine_of(server) as engine:
             options, limits = read_options(option), read_support(support)
             of_forecasts = FitForecasts(method, options, scale, limits, seed, name, allow_shape_change)
-            made = _fit_forecasts(engine, read_forecast_rows(file, columns), of_forecasts, holdout)
-            _write(made, file, out, as_json=as_json)
+            fitted_map = _fit_forecasts(engine, read_forecast_rows(file, columns), of_forecasts, holdout)
+            _write(fitted_map, file, out, as_json=as_json)
         return
     if gives_sets(method):
         with engine_of(server) as engine:
@@ -259,19 +259,19 @@ def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> No
 def _fit_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts, holdout: float | None) -> Fitted:
     """Fit a map of predictive distributions, and print its summary."""
     rows, held = _split(rows, holdout, request.seed)
-    made = _fitted_forecasts(engine, rows, request)
-    _summarize_forecasts(read_distribution_map(made.document), len(rows))
+    fitted_forecasts = _fitted_forecasts(engine, rows, request)
+    _summarize_forecasts(read_distribution_map(fitted_forecasts.document), len(rows))
     if held is not None:
         measures: list[Any] = ["interval-score" if rows.forecasts.kind == "interval" else "crps", "coverage"]
-        fitted = map_for(made.ref or made.document)
-        found = evaluated_forecasts(engine, held, EvaluateForecasts(measures, fitted, seed=request.seed))
+        fitted = map_for(fitted_forecasts.ref or fitted_forecasts.document)
+        document = evaluated_forecasts(engine, held, EvaluateForecasts(measures, fitted, seed=request.seed))
         changes = [
-            f"{name} {was['value']:.4g} -> {found['after']['measures'][name]['value']:.4g}"
-            for name, was in found["measures"].items()
-            if was["value"] is not None and found["after"]["measures"][name]["value"] is not None
+            f"{name} {was['value']:.4g} -> {document['after']['measures'][name]['value']:.4g}"
+            for name, was in document["measures"].items()
+            if was["value"] is not None and document["after"]["measures"][name]["value"] is not None
         ]
         say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
-    return made
+    return fitted_forecasts
 
 
 def _fit_sets(engine: Engine, rows: Sheet, request: FitFlags, holdout: float | None) -> Fitted:
@@ -325,12 +325,12 @@ def _held_clusters(size: Integers, order: Integers, holdout: float) -> Integers:
     """
     import numpy as np
 
-    wanted, held, found = holdout * int(size.sum()), 0, []
+    wanted, held, chosen = holdout * int(size.sum()), 0, []
     for cluster, rows in zip(order.tolist(), size[order].tolist(), strict=True):
         if held + rows / 2.0 <= wanted:
             held += rows
-            found.append(cluster)
-    return np.array(found or [int(size.argmin())])
+            chosen.append(cluster)
+    return np.array(chosen or [int(size.argmin())])
 
 
 def _beside(file: Path) -> Path:
@@ -398,7 +398,7 @@ def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) 
     reduction = fitted.document["reduction"]
     scores, ece = {"log-loss": "log loss", "brier": "brier"}, {"ece": "plain ece"}
     if reduction in VECTORS:
-        found = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
+        summary = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
     else:
-        found = changes(reduction, **scores, **ece)
-    say(f"held-out scores ({counted(len(held))}) of {scored(_named(fitted.document))}: {found}")
+        summary = changes(reduction, **scores, **ece)
+    say(f"held-out scores ({counted(len(held))}) of {scored(_named(fitted.document))}: {summary}")

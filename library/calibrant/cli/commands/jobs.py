@@ -52,14 +52,14 @@ def list_jobs(
 ) -> None:
     """List the jobs, newest first."""
     with client_of(server, _WHOSE) as client:
-        found = list(client.jobs(status=status))
+        listed = list(client.jobs(status=status))
     if as_json:
-        write_json([job.to_dict() for job in found])
+        write_json([job.to_dict() for job in listed])
         return
     # A truncated id would be useless.
     shown = table("id", "kind", "method", "map", "status", "progress", "created", "by", left=8)
     shown.columns[0].min_width = 34
-    for job in found:
+    for job in listed:
         about = (job.method or "", job.map or "")
         shown.add_row(job.id, job.kind, *about, job.status, _share(job), job.created_at, job.created_by or "")
     write_lines(shown)

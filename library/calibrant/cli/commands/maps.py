@@ -37,12 +37,12 @@ def list_maps(
 ) -> None:
     """List the maps, newest first."""
     with client_of(server, _WHOSE) as client:
-        found = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
+        listed_maps = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
     if as_json:
-        write_json([listed.to_dict() for listed in found])
+        write_json([listed.to_dict() for listed in listed_maps])
         return
     shown = table("map", "id", "method", "reduction", "classes", "rows", "aliases", "created", left=5)
-    for listed in found:
+    for listed in listed_maps:
         shown.add_row(
             _called(listed),
             listed.id,

@@ -97,16 +97,16 @@ def create(
         fields["measures"] = read_measures(measure)
     with client_of(server, _WHOSE) as client:
         try:
-            made = client.create_monitor(name, **fields)
+            created = client.create_monitor(name, **fields)
         except TypeError as error:
             raise Refused(f"{definition}: {error}") from error
     if as_json:
-        write_json(made.to_dict())
+        write_json(created.to_dict())
         return
-    for hook in made.hooks:
+    for hook in created.hooks:
         if hook.secret is not None:
             say(f"store the secret of the webhook {hook.name} now; it is not shown again: {hook.secret}")
-    typer.echo(made.name)
+    typer.echo(created.name)
 
 
 @monitors.command(name="list")
@@ -118,10 +118,13 @@ def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
         write_json([monitor.to_dict() for monitor in found])
         return
     shown = table("monitor", "reduction", "windows", "measures", "map", "created", left=6)
-    for each in found:
-        windows = ", ".join(window.name for window in each.windows)
-        measures = ", ".join(one if isinstance(one, str) else str(one.get("as", one["name"])) for one in each.measures)
-        shown.add_row(each.name, each.reduction or "-", windows, measures, each.map or "-", each.created_at)
+    for listed in found:
+        windows = ", ".join(window.name for window in listed.windows)
+        measures = ", ".join(
+            measure if isinstance(measure, str) else str(measure.get("as", measure["name"]))
+            for measure in listed.measures
+        )
+        shown.add_row(listed.name, listed.reduction or "-", windows, measures, listed.map or "-", listed.created_at)
     write_lines(shown)
 
 
@@ -158,16 +161,16 @@ def show(
     # Forecasts have a measure that is called coverage.
     labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
     windows = table("window", "labelled", labelled, *keys, left=1)
-    for each in reading.windows:
-        windows.add_row(each.name, f"{each.rows:,}", _share(each.coverage), *_cells(each, keys))
+    for read in reading.windows:
+        windows.add_row(read.name, f"{read.rows:,}", _share(read.coverage), *_cells(read, keys))
     write_lines(counts, windows)
-    for each in reading.windows:
-        if each.estimates is not None and (reading.monitor.reference, reference) != (None, None):
-            write_lines(*_estimates(each.name, each.estimates, each.drift))
-            if each.label_shift is not None:
-                write_lines(_label_shift(each.name, each.label_shift))
-        if each.pit is not None:
-            write_lines(_coverage(each.name, each.pit))
+    for read in reading.windows:
+        if read.estimates is not None and (reading.monitor.reference, reference) != (None, None):
+            write_lines(*_estimates(read.name, read.estimates, read.drift))
+            if read.label_shift is not None:
+                write_lines(_label_shift(read.name, read.label_shift))
+        if read.pit is not None:
+            write_lines(_coverage(read.name, read.pit))
     if reading.online is not None:
         write_lines(_online(reading.online))
     if reading.adaptive is not None:
@@ -177,16 +180,16 @@ def show(
 def _coverage(window: str, pit: PitReading) -> Table:
     """The share of outcomes in central intervals."""
     shown = table(f"intervals of {window}", "outcomes inside", "95 % interval", left=1)
-    for each in pit.intervals:
-        low, high = each.interval
-        shown.add_row(f"{100 * each.level:.4g} %", _share(each.share), f"{_share(low)} to {_share(high)}")
+    for interval in pit.intervals:
+        low, high = interval.interval
+        shown.add_row(f"{100 * interval.level:.4g} %", _share(interval.share), f"{_share(low)} to {_share(high)}")
     return shown
 
 
 def _adaptive(reading: AdaptiveReading) -> Table:
     """The progress of an error level that follows the coverage."""
     shown = table("adaptive level", "value", left=1)
-    version = next((each.version for each in reversed(reading.versions) if each.map == reading.in_force), None)
+    version = next((stored.version for stored in reversed(reading.versions) if stored.map == reading.in_force), None)
     shown.add_row("version", "-" if version is None else str(version))
     shown.add_row("level in force", f"{reading.level:.4g}")
     shown.add_row("next level", f"{reading.next_level:.4g}")
@@ -199,7 +202,7 @@ def _adaptive(reading: AdaptiveReading) -> Table:
 def _online(reading: OnlineReading) -> Table:
     """The progress of an online map, and its experts with a weight of at least 1 %, largest first."""
     shown = table("online map", "value", left=1)
-    version = next((each.version for each in reversed(reading.versions) if each.map == reading.in_force), None)
+    version = next((stored.version for stored in reversed(reading.versions) if stored.map == reading.in_force), None)
     shown.add_row("version", "-" if version is None else str(version))
     shown.add_row("time buckets", f"{reading.rounds:,}")
     shown.add_row("labelled rows", f"{reading.rows:,}")
@@ -373,12 +376,12 @@ def _print_event(event: MonitorEvent, as_json: bool) -> None:
 def _definition(file: Path) -> dict[str, Any]:
     """Read the fields of a definition, except the name, which is an argument of the command."""
     try:
-        found = read_json(file.read_bytes())
+        document = read_json(file.read_bytes())
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"cannot be read as JSON: {error}", param_hint="--definition") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise typer.BadParameter("must be a JSON object", param_hint="--definition")
-    return {field: value for field, value in found.items() if field != "name"}
+    return {field: value for field, value in document.items() if field != "name"}
 
 
 def _window(text: str) -> dict[str, Any]:
@@ -395,37 +398,37 @@ def _counts(outcome: dict[str, Any]) -> list[tuple[str, int]]:
     return [(field, count) for field, count in outcome.items() if isinstance(count, int)]
 
 
-def _estimates(window: str, found: EstimatesReading, drift: DriftReading | None) -> list[Any]:
+def _estimates(window: str, estimates: EstimatesReading, drift: DriftReading | None) -> list[Any]:
     """The table of estimated figures, why there are none, and the drift of the predictions."""
     shown = table(f"estimates of {window}", "estimated", "interval", "realised", left=1)
-    for name, one in found.figures.items():
-        ends = "-" if one.interval is None else f"{one.interval[0]:.4f} to {one.interval[1]:.4f}"
-        values = ("-" if value is None else f"{value:.4f}" for value in (one.estimated, one.realised))
+    for name, figure in estimates.figures.items():
+        ends = "-" if figure.interval is None else f"{figure.interval[0]:.4f} to {figure.interval[1]:.4f}"
+        values = ("-" if value is None else f"{value:.4f}" for value in (figure.estimated, figure.realised))
         estimated, realised = values
         shown.add_row(name, estimated, ends, realised)
-    lines: list[Any] = [shown] if found.figures else []
-    if found.reason is not None:
-        lines.append(f"{window}: {found.status}: {found.reason}")
+    lines: list[Any] = [shown] if estimates.figures else []
+    if estimates.reason is not None:
+        lines.append(f"{window}: {estimates.status}: {estimates.reason}")
     if drift is not None and drift.level is not None:
         lines.append(f"{window}: prediction drift at level {drift.level:.3g}")
     return lines
 
 
-def _label_shift(window: str, found: LabelShiftReading) -> str | Table:
+def _label_shift(window: str, shift: LabelShiftReading) -> str | Table:
     """The estimated event rate, or the frequencies of the classes that changed most; or why there are none."""
-    if found.estimated is None or found.low is None or found.high is None or found.reference is None:
-        return f"{window}: label shift {found.status}: {found.reason}"
-    if found.sampled is not None:
+    if shift.estimated is None or shift.low is None or shift.high is None or shift.reference is None:
+        return f"{window}: label shift {shift.status}: {shift.reason}"
+    if shift.sampled is not None:
         from calibrant.monitoring.label_shift import most_changed
 
         shown = table(f"classes of {window}", "reference", "estimated", "interval", "BBSE", left=1)
-        for k in most_changed(found.estimated, found.reference):
-            ends = f"{_share(found.low[k])} to {_share(found.high[k])}"
-            check = None if found.bbse is None else found.bbse[k]
-            shown.add_row(str(k), _share(found.reference[k]), _share(found.estimated[k]), ends, _share(check))
+        for k in most_changed(shift.estimated, shift.reference):
+            ends = f"{_share(shift.low[k])} to {_share(shift.high[k])}"
+            check = None if shift.bbse is None else shift.bbse[k]
+            shown.add_row(str(k), _share(shift.reference[k]), _share(shift.estimated[k]), ends, _share(check))
         return shown
-    ends = f"{_share(found.low[1])} to {_share(found.high[1])}"
-    rate, before = _share(found.estimated[1]), _share(found.reference[1])
+    ends = f"{_share(shift.low[1])} to {_share(shift.high[1])}"
+    rate, before = _share(shift.estimated[1]), _share(shift.reference[1])
     return f"{window}: event rate without labels {rate} ({ends}), reference {before}"
 
 
@@ -436,7 +439,7 @@ def _share(part: float | None) -> str:
 def _cells(window: WindowReading, keys: list[str]) -> list[str]:
     cells = []
     for key in keys:
-        found = window.measures[key]
-        ends = "" if found.interval is None else f" [{found.interval[0]:.4f}, {found.interval[1]:.4f}]"
-        cells.append("-" if found.value is None else f"{found.value:.4f}{ends}")
+        measure = window.measures[key]
+        ends = "" if measure.interval is None else f" [{measure.interval[0]:.4f}, {measure.interval[1]:.4f}]"
+        cells.append("-" if measure.value is None else f"{measure.value:.4f}{ends}")
     return cells

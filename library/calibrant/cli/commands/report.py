@@ -156,26 +156,26 @@ def report(
         if models is None:
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
-            found, options = _measured(engine, rows, reduction, seed, applied)
-            found |= _sections(rows, reduction, seed, grades=grades)
+            document, options = _measured(engine, rows, reduction, seed, applied)
+            document |= _sections(rows, reduction, seed, grades=grades)
             if sets_of is not None:
-                found["sets"] = _coverage(engine, sets_of, server, rows, seed)
+                document["sets"] = _coverage(engine, sets_of, server, rows, seed)
         else:
             of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
             if flags := [name for name, value in of_one.items() if value not in (None, False)]:
                 raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
             columns = {**columns, "predictions": list(models)}
-            found, options = _compared(engine, models, reduction_of(rows, reduction), seed)
+            document, options = _compared(engine, models, reduction_of(rows, reduction), seed)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
-        made = replace(
+        subject = replace(
             about,
             command=command_line(context),
             loading=loading(file, options_of(columns), *([] if models is None else ["read_models"])),
             applying=applying(map_of, applied),
         )
         with working("drawing diagrams"):
-            page = _page(found, made)
+            page = _page(document, subject)
         with opened(out) as written:
             written.write(page)
         if out != STANDARD:
@@ -248,13 +248,13 @@ def _measured(
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     options = full(len(rows), n_classes, reduction, seed=seed)
-    found = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
+    document = evaluated(engine, replace(rows, groups=None), EvaluateFlags(reduction=reduction, map=applied, **options))
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
-        found = joined(found, evaluated(engine, rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
+        document = joined(document, evaluated(engine, rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
-        found |= _beside(rows, reduction, seed, recommended=applied is None)
-    return found, options if reduction is None else {**options, "reduction": reduction}
+        document |= _beside(rows, reduction, seed, recommended=applied is None)
+    return document, options if reduction is None else {**options, "reduction": reduction}
 
 
 def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Sheet] | None]:
@@ -289,10 +289,10 @@ def _compared(
     here = engine.client is None
     sent |= {"predictions": predictions} if here else {"predictions": None, "models": predictions}
     answer = engine.call("compare", next(iter(models.values())), **sent)
-    found = as_answered(answer.to_dict()) if here else as_sent(answer)
+    comparison = as_answered(answer.to_dict()) if here else as_sent(answer)
     with working("drawing diagrams"):
-        drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, found["reduction"])
-    return found if drawn is None else {**found, "model_diagrams": drawn}, options
+        drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, comparison["reduction"])
+    return comparison if drawn is None else {**comparison, "model_diagrams": drawn}, options
 
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
@@ -303,10 +303,10 @@ def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool)
 
     batch = batch_of(rows)
     drawn = group_diagrams(Evaluation((), reduction).check(batch, rows.groups))
-    found = {} if drawn is None else {"group_diagrams": drawn}
+    sections = {} if drawn is None else {"group_diagrams": drawn}
     if recommended:
-        found["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
-    return found
+        sections["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
+    return sections
 
 
 def _coverage(engine: Engine, sets_of: str, server: str | None, rows: Sheet, seed: int) -> dict[str, Any]:
@@ -323,10 +323,10 @@ def _coverage(engine: Engine, sets_of: str, server: str | None, rows: Sheet, see
     return sets_document(load_sets(document or {}), CheckedBatch(batch_of(rows), "canonical", members), seed)
 
 
-def _page(found: dict[str, Any], about: ReportSubject) -> bytes:
+def _page(document: dict[str, Any], about: ReportSubject) -> bytes:
     from calibrant.reports.html import standalone
 
-    return standalone(found, about).encode()
+    return standalone(document, about).encode()
 
 
 def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> ReportSubject:

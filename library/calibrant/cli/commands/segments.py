@@ -48,12 +48,12 @@ def segments(
         raise typer.BadParameter("name a column", param_hint="--feature")
     with engine_of(server) as engine:
         rows = note_reduction(read_rows(file, columns), columns["reduction"])
-        given: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "seed": seed}
+        options: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "seed": seed}
         if error:
-            answer = engine.call("multicalibration_error", rows, **given).to_dict()
+            answer = engine.call("multicalibration_error", rows, **options).to_dict()
         else:
-            given |= {"max_order": max_order, "n_bins": n_bins, "min_rows": min_rows, "n_segments": n_segments}
-            answer = engine.call("find_segments", rows, confidence=confidence, held_out=held_out, **given).to_dict()
+            options |= {"max_order": max_order, "n_bins": n_bins, "min_rows": min_rows, "n_segments": n_segments}
+            answer = engine.call("find_segments", rows, confidence=confidence, held_out=held_out, **options).to_dict()
     if as_json:
         write_json(answer)
         return

@@ -33,8 +33,8 @@ class WireAnswer:
         {'done': 3, 'total': 10, 'stage': 'fold 3'}
         """
         kind: Any = type(self)
-        found = {name: getattr(self, name) for name in _fields(kind)}
-        return {name: value if type(value) in _SCALARS else to_json(value) for name, value in found.items()}
+        values = {name: getattr(self, name) for name in _fields(kind)}
+        return {name: value if type(value) in _SCALARS else to_json(value) for name, value in values.items()}
 
 
 class Mismatch(ValueError):
@@ -136,13 +136,13 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def _scalars(hint: Any) -> frozenset[type]:
     """Return the scalar types that a type hint accepts."""
-    found: set[type] = set()
+    types: set[type] = set()
     for member in _members(hint):
         if get_origin(member) is Literal:
-            found |= {type(value) for value in get_args(member)}
+            types |= {type(value) for value in get_args(member)}
         elif member in _SCALARS:
-            found.add(member)
-    return frozenset(found)
+            types.add(member)
+    return frozenset(types)
 
 
 def _is_document(hint: Any) -> bool:
@@ -156,7 +156,7 @@ def _array_of(hint: Any) -> _Decoder:
 
     def decoded(value: list[Any]) -> list[Any]:
         try:
-            return [item(each) for each in value]
+            return [item(element) for element in value]
         except Mismatch:
             return _decoded_each([item] * len(value), value)  # raises it again, with the index
 
@@ -173,13 +173,13 @@ def _tuple_of(items: Sequence[_Decoder]) -> _Decoder:
 
 
 def _decoded_each(decoders: Iterable[_Decoder], value: list[Any]) -> list[Any]:
-    found = []
-    for i, (item, each) in enumerate(zip(decoders, value, strict=True)):
+    decoded = []
+    for i, (item, element) in enumerate(zip(decoders, value, strict=True)):
         try:
-            found.append(item(each))
+            decoded.append(item(element))
         except Mismatch as error:
             raise error.within(str(i)) from None
-    return found
+    return decoded
 
 
 def _first_of(decoders: Sequence[_Decoder]) -> _Decoder:
@@ -210,7 +210,7 @@ def _dict_of(hint: Any) -> _Decoder:
 
     def decoded(value: dict[str, Any]) -> dict[str, Any]:
         try:
-            return {key: item(each) for key, each in value.items()}
+            return {key: item(element) for key, element in value.items()}
         except Mismatch as error:
             raise error.within("*") from None  # a key may be the caller's data, such as the name of a group
 
@@ -224,17 +224,17 @@ def _document_of(kind: Any) -> _Decoder:
     ]
 
     def decoded(value: dict[str, Any]) -> Any:
-        found = {}
+        values = {}
         for name, scalars, field, required in fields:
             if name in value:
-                given = value[name]
+                content = value[name]
                 try:
-                    found[name] = given if type(given) in scalars else field(given)
+                    values[name] = content if type(content) in scalars else field(content)
                 except Mismatch as error:
                     raise error.within(name) from None
             elif required:
                 raise Mismatch("is missing", name)
-        return kind(**found)
+        return kind(**values)
 
     return decoded
 

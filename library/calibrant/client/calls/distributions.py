@@ -131,8 +131,8 @@ def recalibrate_in_order(
     rows: dict[str, Any] = {**forecasts, "times": times, "known": until}
     rows |= {} if steps is None else {"by": steps}
     answer = yield from with_forecast_rows(patience, "/calibrate", rows, {"in_order": how}, y, accept=NPZ, reads=True)
-    found, corrections = _read_forecasts(answer)
-    return AdaptiveForecasts(found, **corrections)
+    recalibrated, corrections = _read_forecasts(answer)
+    return AdaptiveForecasts(recalibrated, **corrections)
 
 
 def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array, list[str], list[str], Any]:

@@ -135,7 +135,7 @@ class _Watch:
     def _receive(self, event: JobEvent) -> None:
         self._last = event.id
         if event.job.status not in FINAL:  # the ended job is passed on with its result
-            self._progress(JobAnswer(**{each.name: getattr(event.job, each.name) for each in fields(event.job)}))
+            self._progress(JobAnswer(**{field.name: getattr(event.job, field.name) for field in fields(event.job)}))
 
 
 def _ignore(job: JobAnswer) -> None:

@@ -250,11 +250,11 @@ def _calibrated(
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
-    given, columns = predictions_of(predictions, names)
+    values, columns = predictions_of(predictions, names)
     beside = {} if features is None else dict(feature_columns(features))
     if groups is not None:
         beside["groups"] = np.array(group_names(groups), np.str_)
-    answer = yield from send(patience, with_predictions("/calibrate", given, fields, beside or None))
+    answer = yield from send(patience, with_predictions("/calibrate", values, fields, beside or None))
     try:
         return answer, unpack(answer.content), columns
     except ValueError as error:

@@ -63,8 +63,8 @@ def send_rows(
     >>> client.send_rows("inbox", [0.1, 0.8], [0, 1], ids=["mail-1", "mail-2"]).joined
     2
     """
-    given = {"predictions": predictions, "labels": labels, **fields}
-    return (yield from _sent(patience, monitor, "rows", given, form, piece, key))
+    columns = {"predictions": predictions, "labels": labels, **fields}
+    return (yield from _sent(patience, monitor, "rows", columns, form, piece, key))
 
 
 def send_predictions(
@@ -102,8 +102,8 @@ def send_predictions(
     >>> client.send_predictions("inbox", ["mail-3", "mail-4"], [0.2, 0.7]).accepted
     2
     """
-    given = {"ids": ids, "predictions": predictions, "timestamps": timestamps, "groups": groups}
-    return (yield from _sent(patience, monitor, "predictions", given, form, piece, key))
+    columns = {"ids": ids, "predictions": predictions, "timestamps": timestamps, "groups": groups}
+    return (yield from _sent(patience, monitor, "predictions", columns, form, piece, key))
 
 
 def send_labels(
@@ -142,15 +142,15 @@ def send_labels(
     >>> client.send_labels("inbox", ["mail-4"], [1]).joined
     1
     """
-    given = {"ids": ids, "labels": labels, "timestamps": timestamps}
-    return (yield from _sent(patience, monitor, "labels", given, form, piece, key))
+    columns = {"ids": ids, "labels": labels, "timestamps": timestamps}
+    return (yield from _sent(patience, monitor, "labels", columns, form, piece, key))
 
 
 def _sent(
-    patience: Patience, monitor: str, what: str, given: Mapping[str, Any], form: Encoding, piece: int, key: str | None
+    patience: Patience, monitor: str, what: str, columns: Mapping[str, Any], form: Encoding, piece: int, key: str | None
 ) -> Steps[IngestionResult]:
     path, outcomes = path_of("monitors", monitor, what), list[tuple[int, IngestionResult]]()
-    for start, arrays in pieces(arrays_of(given), piece):
+    for start, arrays in pieces(arrays_of(columns), piece):
         media, content = packed(arrays, form)
         headers = {"Accept": JSON, "Content-Type": media}
         if key is not None:
@@ -162,6 +162,6 @@ def _sent(
 
 def _merged(outcomes: Sequence[tuple[int, IngestionResult]]) -> IngestionResult:
     """Add the counts of all requests; the rows of refusals become indices into the whole arrays."""
-    refusals = [replace(refused, row=start + refused.row) for start, one in outcomes for refused in one.refusals]
-    counts = {name: sum(getattr(one, name) for _, one in outcomes) for name in _COUNTS}
+    refusals = [replace(refused, row=start + refused.row) for start, result in outcomes for refused in result.refusals]
+    counts = {name: sum(getattr(result, name) for _, result in outcomes) for name in _COUNTS}
     return IngestionResult(**counts, refusals=refusals)

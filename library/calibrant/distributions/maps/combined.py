@@ -62,11 +62,11 @@ class _CombinedMembers(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the functions."""
-        given = read_array(parameters, name)
+        documents = read_array(parameters, name)
         members: list[ForecastFunction] = []
-        if len(given) <= _MOST:
-            members = [read_function(each, f"/parameters/{name}/{i}") for i, each in enumerate(given)]
-        if len(given) > _MOST or sum(map(_applications, members)) > _MOST:
+        if len(documents) <= _MOST:
+            members = [read_function(document, f"/parameters/{name}/{i}") for i, document in enumerate(documents)]
+        if len(documents) > _MOST or sum(map(_applications, members)) > _MOST:
             raise InvalidDocument.at(f"/parameters/{name}", f"must apply at most {_MOST} functions to a row")
         sizes[self.shape] = len(members)
         return tuple(members)
@@ -86,7 +86,7 @@ class _ByName(Parameter):
         if not isinstance(members, dict):
             raise InvalidDocument.at(f"/parameters/{name}", "must be an object of functions by group")
         return MappingProxyType(
-            {group: read_function(each, f"/parameters/{name}/{group}") for group, each in members.items()}
+            {group: read_function(document, f"/parameters/{name}/{group}") for group, document in members.items()}
         )
 
     def plain(self, value: Any) -> Any:
@@ -173,8 +173,8 @@ def applied(function: Any, forecasts: Forecasts, groups: Groups = None, seed: in
         return forecasts
     if isinstance(function, ByGroup):
         return _by_group(function, forecasts, groups, seed)
-    found: Forecasts = function(forecasts, seed) if isinstance(function, Conformal) else function(forecasts)
-    return found
+    recalibrated: Forecasts = function(forecasts, seed) if isinstance(function, Conformal) else function(forecasts)
+    return recalibrated
 
 
 def needs_groups(function: Any) -> bool:
@@ -215,14 +215,14 @@ def averaged(results: Iterable[Forecasts], shares: Floats) -> Forecasts:
     share, first = next(pairs)
     if first.kind == "normal":
         mean, sd = share * first.mean, share * np.sqrt(first.variance)
-        for share, each in pairs:
-            mean, sd = mean + share * each.mean, sd + share * np.sqrt(each.variance)
+        for share, result in pairs:
+            mean, sd = mean + share * result.mean, sd + share * np.sqrt(result.variance)
         return normal_of(mean, sd * sd)
     table = table_of(first)
     q = np.zeros_like(table.q)
-    for weight, each in chain([(share, first)], pairs):
+    for weight, result in chain([(share, first)], pairs):
         if weight > 0.0:  # infinite bounds of a member without a share do not count
-            q += weight * table_of(each).q
+            q += weight * table_of(result).q
     return table.with_values(q).forecasts()
 
 
@@ -231,16 +231,16 @@ def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int
         raise LengthMismatch.at("/by", "is missing: the map has one function for each value")
     members = [*function.members.values(), function.other]
     places = {name: i for i, name in enumerate(function.members)}
-    found = np.array([places.get(name, len(places)) for name in groups])
-    order = np.argsort(found, kind="stable")
-    of_members = np.split(order, np.flatnonzero(np.diff(found[order])) + 1)
-    parts = [(rows, applied(members[found[rows[0]]], forecasts.take(rows), None, seed)) for rows in of_members]
+    member_of_row = np.array([places.get(name, len(places)) for name in groups])
+    order = np.argsort(member_of_row, kind="stable")
+    of_members = np.split(order, np.flatnonzero(np.diff(member_of_row[order])) + 1)
+    parts = [(rows, applied(members[member_of_row[rows[0]]], forecasts.take(rows), None, seed)) for rows in of_members]
     rows = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
     first = parts[0][1]
     if first.kind == "normal":
-        mean = np.concatenate([each.mean for _, each in parts])
-        return normal_of(mean[rows], np.concatenate([each.variance for _, each in parts])[rows])
-    tables: list[QuantileTable] = [table_of(each) for _, each in parts]
+        mean = np.concatenate([part.mean for _, part in parts])
+        return normal_of(mean[rows], np.concatenate([part.variance for _, part in parts])[rows])
+    tables: list[QuantileTable] = [table_of(part) for _, part in parts]
     return tables[0].with_values(np.concatenate([table.q for table in tables])[rows]).forecasts()
 
 
@@ -282,7 +282,10 @@ def result_of(function: Any, kind: ForecastKind, levels: Floats | None, where: s
         return kind, levels
     if isinstance(function, Average | ByGroup):
         members = _members(function)
-        results = [result_of(each, kind, levels, f"{parameters}/{place}") for place, each in members.items()]
+        results = [
+            result_of(member_function, kind, levels, f"{parameters}/{place}")
+            for place, member_function in members.items()
+        ]
         for place, result in zip(members, results, strict=True):
             if not _alike(result, results[0]):
                 raise InvalidDocument.at(f"{parameters}/{place}", "must return the same kind and levels as the others")
@@ -307,8 +310,8 @@ def _members(function: Average | ByGroup) -> dict[str, ForecastFunction]:
     return {**{f"members/{name}": member for name, member in function.members.items()}, "other": function.other}
 
 
-def _alike(one: Result, other: Result) -> bool:
-    (kind, levels), (same, others) = one, other
+def _alike(result: Result, other: Result) -> bool:
+    (kind, levels), (same, others) = result, other
     if kind != same or levels is None or others is None:
         return kind == same and levels is others
     return len(levels) == len(others) and bool(np.allclose(levels, others, rtol=0.0, atol=_ROUNDING))

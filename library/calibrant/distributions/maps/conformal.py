@@ -31,9 +31,9 @@ class _Offsets(Parameter):
 
     def read(self, parameters: Mapping[str, Any], name: str, sizes: dict[str, int]) -> Any:
         """Read the numbers."""
-        given = read_array(parameters, name)
-        offsets = super().read({name: [0.0 if offset is None else offset for offset in given]}, name, sizes)
-        offsets[[offset is None for offset in given]] = np.inf
+        numbers = read_array(parameters, name)
+        offsets = super().read({name: [0.0 if offset is None else offset for offset in numbers]}, name, sizes)
+        offsets[[offset is None for offset in numbers]] = np.inf
         return offsets
 
     def plain(self, value: Any) -> Any:
@@ -98,9 +98,9 @@ def symmetric(levels: Floats) -> bool:
 
 def nested(q: Floats) -> Floats:
     """Return quantiles that do not cross: each interval is widened to contain the ones inside it."""
-    half, found = q.shape[1] // 2, q.copy()
-    centre = found[:, half] if q.shape[1] % 2 else None
-    low, high = found[:, :half], found[:, q.shape[1] - half :]
+    half, widened = q.shape[1] // 2, q.copy()
+    centre = widened[:, half] if q.shape[1] % 2 else None
+    low, high = widened[:, :half], widened[:, q.shape[1] - half :]
     if centre is not None:
         low[:, -1], high[:, 0] = np.minimum(low[:, -1], centre), np.maximum(high[:, 0], centre)
     else:
@@ -109,7 +109,7 @@ def nested(q: Floats) -> Floats:
         low[crossed, -1] = high[crossed, 0] = middle
     low[:] = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1]
     high[:] = np.maximum.accumulate(high, axis=1)
-    return found
+    return widened
 
 
 def fit_conformal(
@@ -141,14 +141,14 @@ def fit_conformal(
             keep[i] = (k - below) / (tied + 1.0)
         # rounding must not exclude an outcome on the bound, which has positive probability if scores are tied
         offsets[i] = offset + (near / 100.0 if tied > 1.0 else 0.0)
-    found: dict[str, Any] = {"n_calibration": n, "coverage": [float(c) for c in (levels[::-1] - levels)[:pairs]]}
+    diagnostics: dict[str, Any] = {"n_calibration": n, "coverage": [float(c) for c in (levels[::-1] - levels)[:pairs]]}
     infinite = np.isinf(offsets)
     if infinite.any():
-        found["warning"] = (
+        diagnostics["warning"] = (
             f"{n:g} rows are too few: the bounds of {int(infinite.sum())} of {pairs} intervals are infinite, and the "
             f"widest interval needs {needed[infinite].max()} rows"
         )
-    return Conformal(levels, offsets, keep, scale, ties), found
+    return Conformal(levels, offsets, keep, scale, ties), diagnostics
 
 
 def _scores(forecasts: Forecasts, y: Floats, levels: Floats, scale: ForecastScale) -> list[Floats]:

@@ -155,8 +155,8 @@ class DistributionMap(ShownMap):
             raise WrongShape.at(
                 f"/{_FIELDS[forecasts.kind]}", f"are {_WORDS[forecasts.kind]}, but the map takes {_WORDS[self.kind]}"
             )
-        found = levels_of(forecasts)
-        if found is not None and not _same(found, self.levels):
+        levels = levels_of(forecasts)
+        if levels is not None and not _same(levels, self.levels):
             field = "level" if self.kind == "interval" else "levels"
             raise WrongShape.at(f"/{field}", "must be those that the map was fitted to")
         if needs_groups(self.function) and by is None:
@@ -175,9 +175,13 @@ class DistributionMap(ShownMap):
         }
 
 
-def _same(found: Floats, levels: Floats | None) -> bool:
+def _same(of_forecasts: Floats, levels: Floats | None) -> bool:
     """Whether levels are equal up to rounding, as those of an interval are."""
-    return levels is not None and len(found) == len(levels) and bool(np.allclose(found, levels, rtol=0.0, atol=1e-12))
+    return (
+        levels is not None
+        and len(of_forecasts) == len(levels)
+        and bool(np.allclose(of_forecasts, levels, rtol=0.0, atol=1e-12))
+    )
 
 
 _FIELDS = {"normal": "mean", "quantiles": "quantiles", "samples": "samples", "interval": "lower"}
@@ -211,11 +215,13 @@ def clipped(forecasts: Forecasts, support: Support) -> Forecasts:
 def check_support(support: Any, error: type[CalibrationError]) -> Support:
     """Check a support: a pair of numbers or None, in order; raises ``error``."""
     pair = tuple(support) if isinstance(support, list | tuple) else ()
-    numbers = [each for each in pair if each is not None]
-    good = all(isinstance(each, int | float) and not isinstance(each, bool) and np.isfinite(each) for each in numbers)
+    numbers = [bound for bound in pair if bound is not None]
+    good = all(
+        isinstance(bound, int | float) and not isinstance(bound, bool) and np.isfinite(bound) for bound in numbers
+    )
     if len(pair) != 2 or not good or (len(numbers) == 2 and numbers[0] >= numbers[1]):
         raise error.at("/support", "must be two numbers in order, or null for no bound")
-    low, high = (None if each is None else float(each) for each in pair)
+    low, high = (None if bound is None else float(bound) for bound in pair)
     return low, high
 
 
@@ -255,9 +261,9 @@ def load_distribution(document: Mapping[str, Any] | str | Path) -> DistributionM
     >>> calibrant.load_distribution(document).apply(mean=[0.0], variance=[0.5]).variance
     array([2.])
     """
-    found = read_distribution_map(document)
-    try_map(found)
-    return found
+    loaded = read_distribution_map(document)
+    try_map(loaded)
+    return loaded
 
 
 def read_distribution_map(document: Mapping[str, Any] | str | Path) -> DistributionMap:

@@ -63,8 +63,8 @@ class LevelMap(Parametric):
         if forecasts.kind == "normal":
             return quantiles_of(forecasts.mean[:, None] + np.sqrt(forecasts.variance)[:, None] * z, self.levels)
         table = table_of(forecasts)
-        found = quantiles_at(forward(table.q, self.scale, "quantiles"), table.levels, z, self.tails)
-        return quantiles_of(backward(found, self.scale), self.levels)
+        quantiles = quantiles_at(forward(table.q, self.scale, "quantiles"), table.levels, z, self.tails)
+        return quantiles_of(backward(quantiles, self.scale), self.levels)
 
     def check(self) -> None:
         """Raise ``InvalidDocument`` if a level is 0 or 1."""
@@ -77,8 +77,8 @@ class LevelMap(Parametric):
         between = interpolate(ndtri(levels), self.knots, self.heights)
         below = self.heights[0] * np.minimum(levels / ends[0], 1.0)
         above = (1.0 - self.heights[-1]) * np.minimum((1.0 - levels) / (1.0 - ends[1]), 1.0)
-        found: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
-        return found
+        heights: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
+        return heights
 
 
 def fit_levels(
@@ -142,8 +142,8 @@ def _likely_normal(counts: Floats, edges: Floats) -> tuple[float, float]:
 
     from scipy.optimize import minimize  # takes a tenth of a second to import
 
-    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(-8.0, 8.0), (-4.0, 4.0)]).x
-    return float(found[0]), float(np.exp(found[1]))
+    optimum = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(-8.0, 8.0), (-4.0, 4.0)]).x
+    return float(optimum[0]), float(np.exp(optimum[1]))
 
 
 def _knots(shape: Shape, normal: bool) -> Floats:
@@ -159,5 +159,5 @@ def _level_map(
     """Return the map with one row of a calibrated forecast added to the ``heights``, which are sums of weights."""
     heights = (heights + ndtr(knots)) / (rows + 1.0)
     # far in the upper tail the added row is lost to rounding
-    kept = np.append(True, np.diff(heights) > 0.0)
-    return LevelMap(knots[kept], heights[kept], levels, scale, tails)
+    rises = np.append(True, np.diff(heights) > 0.0)
+    return LevelMap(knots[rises], heights[rises], levels, scale, tails)

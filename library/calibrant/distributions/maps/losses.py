@@ -14,8 +14,8 @@ def crps_normal(mean: Floats, sd: Floats, y: Floats) -> Floats:
     """Return the CRPS of normal forecasts ``(n,)``; smaller is better (Gneiting et al. 2005, eq. 5)."""
     z = (y - mean) / sd
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-    found: Floats = sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - _INV_SQRT_PI)
-    return found
+    scores: Floats = sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - _INV_SQRT_PI)
+    return scores
 
 
 def crps_normal_slopes(mean: Floats, sd: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -28,8 +28,8 @@ def crps_normal_slopes(mean: Floats, sd: Floats, y: Floats) -> tuple[Floats, Flo
 def quantile_score(q: Floats, levels: Floats, y: Floats) -> Floats:
     """Return twice the mean pinball loss over the levels ``(n,)``: the WIS if levels are symmetric with a median."""
     error = y[:, None] - q
-    found: Floats = 2.0 * np.maximum(levels * error, (levels - 1.0) * error).mean(axis=1)
-    return found
+    scores: Floats = 2.0 * np.maximum(levels * error, (levels - 1.0) * error).mean(axis=1)
+    return scores
 
 
 def dawid_sebastiani(mean: Floats, variance: Floats, y: Floats) -> Floats:

@@ -54,19 +54,19 @@ def quantiles_at(q: Floats, levels: Floats, z: Floats, tails: Tails) -> Floats:
     """Return the quantiles ``(n, len(z))`` at the levels whose normal scores are ``z``. O(n len(z))."""
     new = ndtr(z)
     if len(levels) == 1:
-        found = np.repeat(q, len(new), axis=1)
+        quantiles = np.repeat(q, len(new), axis=1)
     else:
         right = np.clip(np.searchsorted(levels, new), 1, len(levels) - 1)
         left = right - 1
         share = np.clip((new - levels[left]) / (levels[right] - levels[left]), 0.0, 1.0)
-        found = q[:, left] + share * (q[:, right] - q[:, left])
+        quantiles = q[:, left] + share * (q[:, right] - q[:, left])
     if tails == "flat":
-        return found
+        return quantiles
     for end, beyond in ((0, np.flatnonzero(new < levels[0])), (-1, np.flatnonzero(new > levels[-1]))):
         if len(beyond) and (outer := float(ndtri(levels[end]))) != 0.0:
             slope = np.maximum((q[:, end] - median_of(q, levels)) / outer, 0.0)
-            found[:, beyond] = q[:, end, None] + slope[:, None] * (z[beyond] - outer)
-    return found
+            quantiles[:, beyond] = q[:, end, None] + slope[:, None] * (z[beyond] - outer)
+    return quantiles
 
 
 def scores_of(q: Floats, levels: Floats, y: Floats, tails: Tails) -> tuple[Floats, Floats]:
@@ -84,13 +84,13 @@ def _score(q: Floats, levels: Floats, y: Floats, tails: Tails, below: Integers) 
     left = np.maximum(right - 1, 0)
     width = q[rows, right] - q[rows, left]
     share = np.where(width > 0.0, (y - q[rows, left]) / np.where(width > 0.0, width, 1.0), 0.0)
-    found: Floats = ndtri(levels[left] + np.clip(share, 0.0, 1.0) * (levels[right] - levels[left]))
+    scores: Floats = ndtri(levels[left] + np.clip(share, 0.0, 1.0) * (levels[right] - levels[left]))
     for end, outside, far in ((0, below == 0, -np.inf), (-1, below == Q, np.inf)):
-        found[outside] = far
+        scores[outside] = far
         z = float(ndtri(levels[end]))
         if tails == "normal" and z != 0.0:
             slope = (q[outside, end] - median_of(q[outside], levels)) / z
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 continued = z + (y[outside] - q[outside, end]) / slope
-            found[outside] = np.where(slope > 0.0, continued, far)
-    return found
+            scores[outside] = np.where(slope > 0.0, continued, far)
+    return scores

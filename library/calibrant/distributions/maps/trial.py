@@ -27,25 +27,25 @@ def try_map(fitted: DistributionMap) -> None:
 
     Infinite bounds are valid if offsets of ``conformal`` are infinite. O(G Q) for G groups.
     """
-    given, groups = forecasts_to_try(fitted), ["", *groups_of(fitted.function)]
-    height = max(1, _MOST_AT_ONCE // (len(given) * numbers_of_row(fitted)))
+    forecasts, groups = forecasts_to_try(fitted), ["", *groups_of(fitted.function)]
+    height = max(1, _MOST_AT_ONCE // (len(forecasts) * numbers_of_row(fitted)))
     for start in range(0, len(groups), height):
         names = groups[start : start + height]
-        rows = np.tile(np.arange(len(given)), len(names))
-        found = applied_to(fitted, given.take(rows), [name for name in names for _ in range(len(given))])
-        if not _are_valid(found, infinite=may_be_infinite(fitted.function)):
+        rows = np.tile(np.arange(len(forecasts)), len(names))
+        recalibrated = applied_to(fitted, forecasts.take(rows), [name for name in names for _ in range(len(forecasts))])
+        if not _are_valid(recalibrated, infinite=may_be_infinite(fitted.function)):
             raise InvalidDocument.at("/parameters", "do not give forecasts")
 
 
-def _are_valid(found: Forecasts, *, infinite: bool) -> bool:
-    values = [np.asarray(found[name]) for name in FIELDS[found.kind]]
-    if any((np.isnan(each) if infinite else ~np.isfinite(each)).any() for each in values):
+def _are_valid(forecasts: Forecasts, *, infinite: bool) -> bool:
+    values = [np.asarray(forecasts[name]) for name in FIELDS[forecasts.kind]]
+    if any((np.isnan(numbers) if infinite else ~np.isfinite(numbers)).any() for numbers in values):
         return False
-    if found.kind == "normal":
-        return bool((np.isfinite(found.mean) & np.isfinite(found.variance) & (found.variance > 0.0)).all())
-    if found.kind == "quantiles":
-        return bool((found.quantiles[:, :-1] <= found.quantiles[:, 1:]).all())
-    return bool((found.lower <= found.upper).all())
+    if forecasts.kind == "normal":
+        return bool((np.isfinite(forecasts.mean) & np.isfinite(forecasts.variance) & (forecasts.variance > 0.0)).all())
+    if forecasts.kind == "quantiles":
+        return bool((forecasts.quantiles[:, :-1] <= forecasts.quantiles[:, 1:]).all())
+    return bool((forecasts.lower <= forecasts.upper).all())
 
 
 def numbers_of_row(fitted: DistributionMap) -> int:
@@ -54,10 +54,10 @@ def numbers_of_row(fitted: DistributionMap) -> int:
     return max(1, own, width_of(fitted.function))
 
 
-def applied_to(fitted: DistributionMap, given: Forecasts, groups: Sequence[str]) -> Forecasts:
+def applied_to(fitted: DistributionMap, forecasts: Forecasts, groups: Sequence[str]) -> Forecasts:
     """Apply a map to forecasts of some groups, without warnings."""
     with np.errstate(all="ignore"):
-        return fitted.apply_checked(given, by=groups)
+        return fitted.apply_checked(forecasts, by=groups)
 
 
 def forecasts_to_try(fitted: DistributionMap) -> Forecasts:

@@ -57,10 +57,10 @@ class VarianceCurve(Parametric):
 
     def __call__(self, forecasts: Forecasts) -> Forecasts:
         """Return normal forecasts with the new variances. O(n log t)."""
-        given = forecasts.variance
+        variance = forecasts.variance
         if self.of == "variance":
-            return with_variance(forecasts, interpolate(given, self.thresholds, self.heights))
-        return with_variance(forecasts, interpolate(np.sqrt(given), self.thresholds, self.heights) ** 2)
+            return with_variance(forecasts, interpolate(variance, self.thresholds, self.heights))
+        return with_variance(forecasts, interpolate(np.sqrt(variance), self.thresholds, self.heights) ** 2)
 
     def check(self) -> None:
         """Raise ``InvalidDocument`` if the heights fall or the variance is 0."""
@@ -102,8 +102,8 @@ def fit_platt(forecasts: Forecasts, y: Floats, share: Floats) -> VarianceLine:
     scores = [score(f) for f in tried]
     best = int(np.argmin(scores))
     low, high = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-    found = scipy.optimize.minimize_scalar(score, bounds=(low, high), method="bounded", options={"xatol": 1e-12})
-    f = float(found.x) if found.fun < scores[best] else float(tried[best])
+    refined = scipy.optimize.minimize_scalar(score, bounds=(low, high), method="bounded", options={"xatol": 1e-12})
+    f = float(refined.x) if refined.fun < scores[best] else float(tried[best])
     level = float(share @ (squares / ((1.0 - f) * v + f)))
     factor = level * (1.0 - f) / scale
     return VarianceLine(factor if factor == 0.0 else _positive(factor), level * f)
@@ -138,8 +138,8 @@ def fit_isotonic(forecasts: Forecasts, y: Floats, weights: Floats, of: Literal["
     _positive(float(heights[-1]))
     heights = np.maximum(heights, heights[heights > 0.0][0] if heights[0] <= 0.0 else heights[0])
     differs = heights[1:] != heights[:-1]
-    kept = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
-    return VarianceCurve(of, centres[kept], heights[kept])
+    corners = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
+    return VarianceCurve(of, centres[corners], heights[corners])
 
 
 def _positive(value: float) -> float:
