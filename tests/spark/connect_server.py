@@ -9,9 +9,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
 
@@ -19,7 +18,10 @@ _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
 @contextmanager
 def connect_server(folder: Path, executors: int, *options: str) -> Iterator[str]:
     """Start a server and executors of one core each; yields its address. The log is in ``folder``."""
-    home = Path(pyspark.__file__).parent
+    package = find_spec("pyspark")
+    assert package is not None
+    assert package.origin is not None
+    home = Path(package.origin).parent
     (folder / "log4j2.properties").write_text(
         "rootLogger.level = info\nrootLogger.appenderRef.err.ref = err\n"
         "appender.err.type = Console\nappender.err.name = err\nappender.err.target = SYSTEM_ERR\n"
@@ -39,7 +41,7 @@ def connect_server(folder: Path, executors: int, *options: str) -> Iterator[str]
         "spark.network.timeout": "600s",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
-    given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    configured = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -50,7 +52,7 @@ def connect_server(folder: Path, executors: int, *options: str) -> Iterator[str]
     with (
         (folder / "server.log").open("w") as log,
         subprocess.Popen(
-            [*command, *given, *options, "spark-internal"], env=environment, stderr=subprocess.PIPE, text=True
+            [*command, *configured, *options, "spark-internal"], env=environment, stderr=subprocess.PIPE, text=True
         ) as server,
     ):
         assert server.stderr is not None
