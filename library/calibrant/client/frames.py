@@ -304,7 +304,7 @@ def split_rows(rows: Mapping[str, Any], known: Sequence[str] | None = None) -> t
         arrays["weights"] = rows["sample_weight"]
     check_aligned(arrays)
     options = {name: rows.get(name) for name in _OPTIONS}
-    if "predictions" in arrays and "labels" in arrays and array_of(arrays["labels"], "labels").ndim == 2:
+    if "predictions" in arrays and "labels" in arrays and array_of(arrays["labels"], "labels").shape[1:] > (1,):
         _read_matrix(arrays, rows)
     elif "predictions" in arrays and not _are_plain(arrays, rows):
         options["class_names"] = _read(arrays, rows, known)

@@ -436,9 +436,10 @@ def one_of(name: object, known: Iterable[str], familiar: Mapping[str, str] = Map
     if isinstance(name, str) and len(name) <= _MOST_COMPARED:
         plain, every = plain_name(name), [*names, *familiar]
         plain = plain if plain in every else _SUFFIX.sub("", plain)
-        near = get_close_matches(plain, every, n=3, cutoff=0.7)
+        similar = [*names, *(other for other in familiar if len(other) > _ABBREVIATED)]
+        near = get_close_matches(plain, similar, n=3, cutoff=0.7)
         if not near and len(plain) <= _SHORT:
-            near = get_close_matches(plain, every, n=3, cutoff=0.65)
+            near = get_close_matches(plain, similar, n=3, cutoff=0.65)
         near += [known for known in names if plain and known not in near and known.startswith(plain)][:3]
         near = [plain] if plain in every else near
         if near:
@@ -461,6 +462,8 @@ _SUFFIX = re.compile("-(binning|calibration|calibrator|scaler|scaling)$")
 _BORDER = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 #: Names of at most this many characters, in which two exchanged letters are much, need to resemble less.
 _SHORT = 4
+#: Other names of at most this many characters, such as hl, are abbreviations, which nothing resembles.
+_ABBREVIATED = 2
 #: The most characters of a name that is compared with known names.
 _MOST_COMPARED = 64
 
