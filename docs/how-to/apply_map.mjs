@@ -436,7 +436,7 @@ const sums = (p, { penalty = 0, k_reg: free = 0 }, u) => {
   let total = 0;
   ranking(p).forEach((k, r) => {
     total += p[k];
-    found[k] = total - u * p[k] + penalty * Math.max(r + 1 - free, 0) + (p[k] < 2 ** -52 ? 1 : 0);
+    found[k] = total - u * p[k] + penalty * Math.max(r + 1 - free, 0);
   });
   return found;
 };

@@ -567,7 +567,7 @@ def sums(p, d, u):
     found, total = [0.0] * len(p), 0.0
     for r, k in enumerate(ranking(p), 1):
         total += p[k]
-        found[k] = total - u * p[k] + d.get("penalty", 0.0) * max(r - d.get("k_reg", 0), 0) + (p[k] < 2**-52)
+        found[k] = total - u * p[k] + d.get("penalty", 0.0) * max(r - d.get("k_reg", 0), 0)
     return found
 
 

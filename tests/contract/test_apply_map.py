@@ -281,7 +281,6 @@ def test_the_scripts_and_the_library_agree_on_ties_on_the_rows_of_the_fit_and_on
         (z, "logit", None),
         (p, "probability", "class"),
         (z[:, 0], "logit", "class"),
-        (np.where(p.max(axis=1, keepdims=True) > 0.8, np.eye(4)[p.argmax(axis=1)], p), "probability", None),
     ]
     fits: list[tuple[str, dict[str, Any]]] = [("lac", {}), ("aps", {}), ("raps", {"randomised": True, "k_reg": 1})]
     for rows, scale, conditional in cases:

@@ -242,7 +242,7 @@ class AdaptiveSets(SetFamily):
     family: ClassVar[str] = "aps"
     formula: ClassVar[str] = (
         "the classes with E_k of at most their threshold: the sum of the probabilities of a row from the largest one "
-        "to p_k, minus u p_k if randomised, plus 1 if p_k is below 2^-52"
+        "to p_k, minus u p_k if randomised"
     )
     allow_empty: AllowEmpty = True
     randomised: Randomised = False

@@ -139,8 +139,7 @@ SET_METHODS = Catalogue[SetMethod](
                 "aps",
                 "Adaptive prediction sets",
                 "the first classes of a row, from the largest probability, as long as their sum is at most the k-th "
-                "smallest sum up to a label in the fit; if randomised, a fraction of the last one does not count; 1 is "
-                "added to the sum of a class with a probability below 2^-52, which comes after all others",
+                "smallest sum up to a label in the fit; if randomised, a fraction of the last one does not count",
                 "Romano, Sesia & Candes (2020)",
                 _COVERAGE,
                 _ADAPTIVE,

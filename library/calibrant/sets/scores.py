@@ -64,10 +64,6 @@ def probability_scores(predictions: Predictions, labels: Integers) -> Floats:
 
 # --- Scores that add the probabilities of a row from the largest one: E_r = p_(1) + ... + p_(r) - u p_(r) + penalty
 
-#: Smaller probabilities add nothing to the sum of a row, so that their classes would tie with the last one that does.
-#: They come after all others: 1 is added to their scores.
-NEGLIGIBLE = 2.0**-52
-
 
 def ranked_scores(ranked: Floats, u: Floats, penalty: float, k_reg: int) -> Floats:
     """Return the scores of the first classes of each row, whose probabilities are given in descending order, (h, r).
@@ -80,7 +76,6 @@ def ranked_scores(ranked: Floats, u: Floats, penalty: float, k_reg: int) -> Floa
         scores -= u[:, None] * ranked
     if penalty > 0.0:
         scores += penalty * np.maximum(np.arange(1, ranked.shape[1] + 1) - k_reg, 0)
-    scores += ranked < NEGLIGIBLE
     return scores
 
 
