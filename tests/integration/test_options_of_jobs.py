@@ -224,7 +224,7 @@ def test_every_option_has_the_same_effect_in_a_job(
     http: httpx.Client, stored: dict[str, str], path: str, bodies: Any, model: Any
 ) -> None:
     requests = bodies(stored)
-    assert set(model.model_fields) - ELSEWHERE - {"sets"} == set(requests)  # sets are of reports
+    assert set(model.model_fields) - ELSEWHERE - {"sets", "grades"} == set(requests)  # which are of reports
     differing = {}
     for name, body in requests.items():
         assert name in body, name
@@ -249,6 +249,7 @@ def _reports(ids: Mapping[str, str]) -> list[dict[str, Any]]:
         MEASURED | panel | {"maps": [ids["platt"], ids["beta"]], "of": "plain", "correction": "holm"},
         VECTORS | panel | {"classes": [0, 2], "reduction": "confidence"},
         {"batch": ids["one"], "map": ids["platt"], **panel},
+        MEASURED | panel | {"groups": SITE, "grades": True},
     ]
 
 

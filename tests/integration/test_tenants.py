@@ -40,6 +40,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/monitors/{name}/recalibrate"): {},
     ("post", "/monitors/{name}/proposal/accept"): {},
     ("post", "/monitors/{name}/proposal/reject"): {},
+    ("post", "/monitors/{name}/backfill"): {
+        "source": {"source": "secret", "path": "a.csv", "columns": {"ids": "id", "labels": "y"}}
+    },
     ("post", "/monitors/{name}/rows"): {"rows": []},
     ("post", "/monitors/{name}/predictions"): {"rows": []},
     ("post", "/monitors/{name}/labels"): {"rows": []},

@@ -301,7 +301,8 @@ class ClassReport:
         resampling = Resampling.read(options["interval"], options["resamples"], seed, variance)
         requests = read_requests(options["measures"], evaluation.reduction)
         diagrams = () if options["diagrams"] is None else read_diagrams(options["diagrams"])
-        chosen = replace(evaluation, measures=requests, diagrams=diagrams, resampling=resampling)
+        # The interval of a report, which may be a default, is that of its groups too.
+        chosen = replace(evaluation, measures=requests, diagrams=diagrams, resampling=resampling, of_groups=None)
         whole = chosen if isinstance(task, Evaluation) else replace(task, evaluation=chosen)
         measured = replace(operation, task=whole, by_group=options["by_group"])
         report = cls(measured, None, recommends and not restricted, restricted, seed)
@@ -311,7 +312,7 @@ class ClassReport:
         few = by_group(len(rows), n_classes, rows.reduction, weighted=weighted, seed=seed)
         resampling = Resampling.read(options["interval"], min(most, few["resamples"]), seed, variance)
         requests = read_requests(few["measures"], evaluation.reduction)
-        apart = replace(evaluation, measures=requests, diagrams=(), resampling=resampling)
+        apart = replace(evaluation, measures=requests, diagrams=(), resampling=resampling, of_groups=None)
         return replace(report, of_groups=ClassEvaluation(apart, operation.ids))
 
     @property
