@@ -10,6 +10,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from redis import Redis
 from redis.client import Pipeline
 
@@ -38,6 +39,7 @@ from calibrant.core.errors import (
     TargetExists,
     token,
 )
+from calibrant.core.inputs import labels_by_name
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.distributed.accumulation import GatheredRows
 from calibrant.distributed.arrow import Columns
@@ -311,6 +313,7 @@ def evaluate_source(store: Store, run: Run, device: str, progress: Progress) -> 
             for name in ("classes", "maps"):
                 if getattr(spec, name) is not None:
                     raise SourceTooLarge.at(f"/{name}", "need all rows, and the source has more than fit in memory")
+            operation.check_class_names(_class_names(spec, content.value.n_classes))
             report = report_of(content.value, evaluation.measures, evaluation.diagrams, evaluation.resampling, fitted)
             return report_document(report, spec.map) | basis
 
@@ -347,10 +350,18 @@ def fit_source(run: Run, device: str, progress: Progress) -> MapRecord:
         content = _gathered(run, spec.source, spec.reduction, spec.scale, spec.weights_kind)
         with step(1, 2):
             if not isinstance(content.value, GatheredRows):
+                _class_names(spec, content.value.n_classes)
                 return record_of_counts(map_id, spec, map_of(content.value, fitting, context), len(content.value))
             batch = CLASSES.check(content.value.arrays, _reading(spec), labelled=True).labelled
             fitting.check(batch)
             return map_record(map_id, spec, fitting.run(batch, context), batch)
+
+
+def _class_names(spec: EvaluateSpec | FitSpec, n_classes: int | None) -> tuple[str, ...] | None:
+    """Return the names of the classes of counted rows; raises ``InvalidOption`` if they are not those of the rows."""
+    if spec.class_names is None:
+        return None
+    return labels_by_name(np.empty(0), n_classes or 2, spec.class_names)[1]
 
 
 def _reading(spec: EvaluateSpec | FitSpec) -> Any:

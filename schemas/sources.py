@@ -58,17 +58,17 @@ class SourceFiles(Document):
         examples=[[["country", "=", "de"]]],
     )
     format: FileFormat | None = Field(None, description="default: that of the suffix of each file")
-    engine: Engine = Field(
-        "local",
-        description="`dask` counts the rows on the cluster of the setting `dask_scheduler`, for evaluations, diagrams "
-        "and fits; the results are those of a tally",
-    )
 
 
 class SourceRows(SourceFiles):
     """Rows of files."""
 
     columns: SourceColumns = Field(description="names of the columns")
+    engine: Engine = Field(
+        "local",
+        description="`dask` counts the rows on the cluster of the setting `dask_scheduler`, for evaluations, diagrams "
+        "and fits; the results are those of a tally",
+    )
 
 
 class SourceTarget(Document):

@@ -432,6 +432,8 @@ class ClassPredictions:
             note_rows(arrays["predictions"].shape)
         values = vars(options)
         arrays, n_labels = with_rows_of_labels(arrays, values.get("method"))
+        if n_labels > 1 and values.get("keep_batch"):
+            raise InvalidField.at("/keep_batch", "must be false with labels (n, K): a batch has one label for each row")
         with in_matrix(n_labels):
             rows = check_arrays(
                 arrays,

@@ -98,8 +98,8 @@ def _check_width(columns: MonitorColumns, width: int | None) -> None:
 
 # --- The rows of files as those of a monitor
 
-#: The most bytes of the texts of a block.
-_BLOCK_BYTES = 1 << 28
+#: The most bytes of a block: those of its numbers, which bound the rows of vectors, and of all its columns.
+_NUMBER_BYTES, _BLOCK_BYTES = 1 << 25, 1 << 28
 
 
 class _BlockLimits(Limits):
@@ -126,22 +126,28 @@ class FileRows:
         self._columns = {field: name for field, name in fields.items() if name is not None}
         #: Columns that are read as numbers from text.
         self.numbers = [name for field, name in self._columns.items() if field.startswith(("prediction", "label"))]
-        self.size = MOST_WITHOUT if columns.ids is None else MOST_ROWS
+        #: The columns whose values are texts that may be repeated.
+        self._texts = [name for field, name in self._columns.items() if field in ("id", "timestamp", "group")]
+        of_numbers = _NUMBER_BYTES // (8 * (self._kind.width or 1))
+        self.size = max(1, min(MOST_WITHOUT if columns.ids is None else MOST_ROWS, of_numbers))
 
     def blocks(self, scan: Scan, piece: FilePiece) -> Iterator[pa.Table]:
         """Yield the rows of a piece in blocks of ``size``, which are the same every time."""
         with requires("files"):
             import pyarrow as pa
         waiting: list[pa.RecordBatch] = []
-        n = 0
-        for batch in scan.batches(piece, list(dict.fromkeys(self._columns.values()))):
+        n = size = 0
+        for batch in scan.batches(piece, list(dict.fromkeys(self._columns.values())), self._texts):
             waiting.append(batch)
-            n += batch.num_rows
+            n, size = n + batch.num_rows, size + batch.nbytes
+            if size > _BLOCK_BYTES:
+                raise SourceTooLarge.at("/source", f"has rows that are too long: {n:,} have more than 256 MB")
             if n >= self.size:
                 table = pa.Table.from_batches(waiting)
                 whole = n - n % self.size
                 yield from (table.slice(start, self.size) for start in range(0, whole, self.size))
                 waiting, n = table.slice(whole).to_batches(), n - whole
+                size = sum(part.nbytes for part in waiting)
         if n:
             yield pa.Table.from_batches(waiting)
 
@@ -157,7 +163,8 @@ class FileRows:
             elif field == "group" and name in keys:
                 column = pa.chunked_array([pa.repeat(pa.scalar(keys[name], pa.string()), block.num_rows)])
             else:
-                raise InvalidOption.at(f"/{field}", "names a column that does not exist or is not unique")
+                where = "/" + field.replace(".", "/")
+                raise InvalidOption.at(where, "names a column that does not exist or is not unique")
             if field == "timestamp" and is_text(value_type(column.type)):
                 texts = decoded(column).cast(pa.large_string())
             elif pa.types.is_null(column.type):

@@ -102,11 +102,16 @@ def opposite_in(name: str, other: str) -> str | None:
 
     >>> opposite_in("p_survived", "died"), opposite_in("p_survived", "survived"), opposite_in("prob_lr", "died")
     ('survived', None, None)
+    >>> opposite_in("pd_performing", "default"), opposite_in("p_good_bad", "bad")
+    (None, None)
     """
     words, others = words_of(name), {*words_of(other)}
+    if words[:1] == ["pd"]:  # a probability of default, whatever the portfolio is called
+        return None
     for pair in (*OPPOSITES, *(pair[::-1] for pair in OPPOSITES)):
         own, opposites = map(set_of, pair)
-        if not own.isdisjoint(words) and own.isdisjoint(others) and not opposites.isdisjoint(others):
+        of_one_side = not own.isdisjoint(words) and opposites.isdisjoint(words)
+        if of_one_side and own.isdisjoint(others) and not opposites.isdisjoint(others):
             return next(word for word in words if word in own)
     return None
 

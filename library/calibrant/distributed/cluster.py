@@ -6,6 +6,7 @@ import concurrent.futures
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from calibrant.core.batch import InputScale
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Seconds to connect to a scheduler, and between two checks whether the work was cancelled.
 _CONNECT_SECONDS, _CHECK_SECONDS = 10, 0.5
+#: Seconds for an answer of a few megabytes that is ready.
+_ANSWER_SECONDS = 60
 #: Parts of a source that a thread of the cluster has waiting or running; the least number of all.
 _WAITING, _LEAST_WAITING = 2, 4
 
@@ -64,7 +67,23 @@ def _client(scheduler: str) -> Iterator[Client]:
     except (OSError, TypeError, ValueError) as error:  # those of TLS are among them
         raise EngineUnavailable(f"the Dask scheduler cannot be reached: {type(error).__name__}") from None
     with client, client.as_current():
+        _check_packages(client)
         yield client
+
+
+def _check_packages(client: Client) -> None:
+    """Raise ``EngineUnavailable`` unless scheduler and workers have the function that counts.
+
+    A task that they cannot read would end the process that reads it.
+    """
+    name = sum_of_part.__module__
+    modules = client.run(find_spec, name, on_error="return")
+    try:
+        modules["scheduler"] = client.run_on_scheduler(find_spec, name)
+    except ImportError as error:
+        modules["scheduler"] = error
+    if any(module is None or isinstance(module, ImportError) for module in modules.values()):
+        raise EngineUnavailable("the scheduler or a worker of the Dask cluster cannot import this version of calibrant")
 
 
 def _answers(client: Client, parts: Iterable[SourcePart]) -> Generator[tuple[SourcePart, bytes]]:
@@ -97,7 +116,9 @@ def _result(future: Any) -> bytes:
             check()
             with suppress(TimeoutError):
                 wait([future], timeout=_CHECK_SECONDS)
-        answer: bytes = future.result()
+        answer: bytes = future.result(timeout=_ANSWER_SECONDS)
+    except TimeoutError:
+        raise EngineUnavailable("the Dask scheduler did not return an answer that is ready") from None
     except KilledWorker:
         raise EngineUnavailable("the Dask cluster lost several workers that counted the same part") from None
     except (CancelledError, concurrent.futures.CancelledError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -256,7 +256,7 @@ class Scan:
         return all(_meets(keys[condition[0]], condition) for condition in of_keys) if of_keys else None
 
     def read(
-        self, columns: Sequence[str], coded: str | None = None, pieces: Iterable[FilePiece] | None = None
+        self, columns: Sequence[str], coded: Collection[str] = (), pieces: Iterable[FilePiece] | None = None
     ) -> Generator[tuple[FilePiece, Any]]:
         """Yield the record batches of some columns with their pieces, by default all; None after those of a piece."""
         for piece in self.pieces() if pieces is None else pieces:
@@ -265,18 +265,18 @@ class Scan:
             yield piece, None
 
     def batches(
-        self, piece: FilePiece, columns: Sequence[str] | None, coded: str | None = None
+        self, piece: FilePiece, columns: Sequence[str] | None, coded: Collection[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece that meet the conditions, of some columns or of all; empty batches too.
 
-        Columns that the file does not have are left out. The texts of a column ``coded`` may be a dictionary.
+        Columns that the file does not have are left out. The texts of ``coded`` columns may be dictionaries.
         """
         keys = self.keys_of(piece.file)
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
         with reading(), self._opened(piece.file) as file, damage():
-            coded = None if any(coded == name for name, _, _ in conditions) else coded  # which are compared as texts
+            coded = set(coded) - {name for name, _, _ in conditions}  # which are compared as texts
             for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed, coded):
                 for part in pieces(batch):
                     yield part if keep is None else _kept(part, keep, conditions)
@@ -297,19 +297,19 @@ class Scan:
     # --- One reader for each format
 
     def _parquet_batches(
-        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, coded: str | None
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         parquet = _parquet(file)
-        place = -1 if coded is None else parquet.schema_arrow.get_field_index(coded)
-        if place >= 0 and str(parquet.schema_arrow.field(place).type) in ("string", "large_string"):
-            parquet = _parquet(file, metadata=parquet.metadata, read_dictionary=[coded])
+        texts = [field.name for field in parquet.schema_arrow if str(field.type) in ("string", "large_string")]
+        if as_dictionaries := sorted(set(coded).intersection(texts)):
+            parquet = _parquet(file, metadata=parquet.metadata, read_dictionary=as_dictionaries)
         names = None if columns is None else [name for name in columns if name in set(parquet.schema_arrow.names)]
         return parquet.iter_batches(  # type: ignore[no-any-return]
             _rows_at_once(parquet.metadata, names), row_groups=piece.row_groups, columns=names, use_threads=False
         )
 
     def _arrow_batches(
-        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
@@ -328,7 +328,7 @@ class Scan:
                 yield batch
 
     def _csv_batches(
-        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             import pyarrow as pa
@@ -347,7 +347,7 @@ class Scan:
                 yield from reader
 
     def _ndjson_batches(
-        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: str | None
+        self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
             from pyarrow import json
@@ -368,7 +368,7 @@ class Scan:
         yield opened
 
 
-_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None, str | None], Iterator[Any]]] = {
+_READERS: dict[str, Callable[[Scan, Any, FilePiece, Sequence[str] | None, Collection[str]], Iterator[Any]]] = {
     "parquet": Scan._parquet_batches,
     "csv": Scan._csv_batches,
     "ndjson": Scan._ndjson_batches,

@@ -71,7 +71,8 @@ def read_rows(
         check_order(columns)
     progress, first_row = BytesRead(scan.total), 0
     names = list(dict.fromkeys(name for columns, _ in forms for name in columns.named.values()))
-    with closing(ahead(scan.read(names, forms[0][0].group, pieces))) as rows:
+    groups = [columns.group for columns, _ in forms[:1] if columns.group is not None]
+    with closing(ahead(scan.read(names, groups, pieces))) as rows:
         for piece, batch in rows:
             if batch is None:
                 progress.end(piece.size)

@@ -471,7 +471,7 @@ def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> 
     least = parts["least_expected"] = float(np.minimum(expected, rows - expected).min())
     problem = None
     if least < LEAST_EXPECTED:
-        problem = f"the p-value may be too small: a group expects {least:.2g} events or other rows, and "
+        problem = f"not nearly chi-squared: a group expects {least:.2g} events or other rows, and "
         problem += f"{LEAST_EXPECTED} are advised; use fewer groups, or smooth-test"
     statistic = float(((events - expected) ** 2 / variance).sum())
     return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts, problem=problem)

@@ -16,6 +16,7 @@ from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaincinv
 
 from calibrant.core.cells import Floats
 from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
@@ -201,7 +202,7 @@ def distance_interval(
 def _noise(distance: Distance, subject: Subject, resampling: Resampling) -> Floats:
     """Return the noise of the gaps in resamples: ``(resamples, d)``."""
     draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
-    return draws if distance.freedom is None else draws / _spreads(distance.freedom(), resampling)[:, None]
+    return draws if distance.freedom is None else draws / _paired_spreads(distance.freedom(), resampling)[:, None]
 
 
 def _plausible(distance: Distance, draws: Floats, direction: Floats, resampling: Resampling) -> tuple[float, float]:
@@ -279,6 +280,13 @@ def _spreads(freedom: float, resampling: Resampling) -> Floats:
     """Return the estimated standard deviations of resamples, relative to the true one: ``(resamples,)``."""
     random = np.random.default_rng([resampling.seed, 4])
     spreads: Floats = np.sqrt(random.chisquare(freedom, resampling.resamples) / freedom)
+    return spreads
+
+
+def _paired_spreads(freedom: float, resampling: Resampling) -> Floats:
+    """Return ``_spreads`` as quantiles of the same numbers, so that those of other freedoms are nearly equal."""
+    u = np.random.default_rng([resampling.seed, 4]).random(resampling.resamples)
+    spreads: Floats = np.sqrt(2.0 * gammaincinv(freedom / 2.0, u) / freedom)
     return spreads
 
 

@@ -70,7 +70,7 @@ def test_hosmer_lemeshow_says_how_few_events_a_group_expects() -> None:
     p = np.repeat([0.02, 0.5], 100)
     found = _measure(p, np.tile([0, 1], 100), "hosmer-lemeshow", n_groups=2)
     assert found.parts["least_expected"] == pytest.approx(2.0)
-    assert found.problem.startswith("the p-value may be too small: a group expects 2 events")
+    assert found.problem.startswith("not nearly chi-squared: a group expects 2 events")
     enough = _measure(np.repeat([0.3, 0.5], 100), np.tile([0, 1], 100), "hosmer-lemeshow", n_groups=2)
     assert (enough.parts["least_expected"], enough.problem) == (pytest.approx(30.0), None)
 
