@@ -18,12 +18,14 @@ from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.audit import MAX_NOTE
+from schemas.backfills import BackfillAnswer
 from schemas.diagrams import PictureReport
 from schemas.evaluations import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
+from schemas.sources import ScoredAnswer
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
@@ -510,7 +512,7 @@ def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
 
 
 def exact_result(schemas: Schema) -> None:
-    """Describe the result of a job: the map of a fit, or the report of an evaluation."""
+    """Describe the result of a job: the map of a fit, the report of an evaluation, or what was written or counted."""
     reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "DistributionReportAnswer", "PictureReport")]
     add_model(PictureReport, schemas)
     for name, field, of in (
@@ -519,7 +521,10 @@ def exact_result(schemas: Schema) -> None:
     ):
         model = {"type": "object", "properties": {field: of}, "required": [field], "additionalProperties": False}
         add(schemas, name, model)
-    schemas["JobAnswer"]["properties"]["result"]["anyOf"] = [ref("FitResult"), ref("EvaluationResult"), _NULL]
+    for answer in (ScoredAnswer, BackfillAnswer):
+        add_model(answer, schemas)
+    results = [ref(name) for name in ("ScoredAnswer", "BackfillAnswer", "FitResult", "EvaluationResult")]
+    schemas["JobAnswer"]["properties"]["result"]["anyOf"] = [*results, _NULL]
 
 
 def _named(schema: Schema, schemas: Schema) -> Schema:
