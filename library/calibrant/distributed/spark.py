@@ -109,7 +109,9 @@ def _answers(columns: Columns, names: Sequence[str]) -> Callable[[Iterable[pa.Re
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
+        if context is None:
+            raise RuntimeError("a partition is counted outside a task of Spark, so that it has no number")
+        partition = context.partitionId()
         named = (batch.rename_columns(list(names)) for batch in batches)
         answer = answer_of(lambda: (counted(named, columns, f"partition {partition}"), 0))
         yield pa.RecordBatch.from_pydict(
