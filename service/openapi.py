@@ -18,14 +18,12 @@ from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.audit import MAX_NOTE
-from schemas.backfills import BackfillAnswer
 from schemas.diagrams import PictureReport
 from schemas.evaluations import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
-from schemas.sources import ScoredAnswer
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
@@ -513,6 +511,9 @@ def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
 
 def exact_result(schemas: Schema) -> None:
     """Describe the result of a job: the map of a fit, the report of an evaluation, or what was written or counted."""
+    from schemas.backfills import BackfillAnswer  # with the monitors, which a start does not load
+    from schemas.sources import ScoredAnswer
+
     reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "DistributionReportAnswer", "PictureReport")]
     add_model(PictureReport, schemas)
     for name, field, of in (
