@@ -49,8 +49,13 @@ def with_rows_of_labels(arrays: Arrays, method: object) -> tuple[Arrays, int]:
             raise InvalidOption.at(f"/{name}", "are for labels (n,)")
     clusters = np.arange(len(labels)).astype(np.str_).astype(np.object_)
     rows = rows_of_labels(predictions, labels, arrays.get("groups"), arrays.get("clusters", clusters))
-    given = {"predictions": rows.predictions, "labels": rows.labels, "groups": rows.groups, "clusters": rows.clusters}
-    return {name: array for name, array in given.items() if array is not None}, rows.n_labels
+    of_labels = {
+        "predictions": rows.predictions,
+        "labels": rows.labels,
+        "groups": rows.groups,
+        "clusters": rows.clusters,
+    }
+    return {name: array for name, array in of_labels.items() if array is not None}, rows.n_labels
 
 
 @dataclass(frozen=True)

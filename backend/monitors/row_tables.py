@@ -42,8 +42,8 @@ def rows_of_table(table: Any, limits: Limits, what: What, columns: PredictionCol
     """
     limits.reserve(ROW_BYTES * table.num_rows + sum(map(bytes_to_convert, table.columns)))
     places = find_columns(table.schema.names, what, columns.width)
-    found = {field: [table.column(at) for at in own] for field, own in places.items()}
-    return _rows(found, columns.width, table.num_rows, limits)
+    columns_of_fields = {field: [table.column(at) for at in own] for field, own in places.items()}
+    return _rows(columns_of_fields, columns.width, table.num_rows, limits)
 
 
 def _check_type(kind: Any, field: str, width: int | None, columns: PredictionColumns) -> None:

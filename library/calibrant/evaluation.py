@@ -251,8 +251,8 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         )
 
     def _document(self) -> dict[str, Any]:
-        found: dict[str, Any] = above("reports.operations.report_document")(self, None)
-        return found
+        document: dict[str, Any] = above("reports.operations.report_document")(self, None)
+        return document
 
     def _table(self) -> Table:
         title = f"Report: {n_rows(self.n)}, reduction {self.reduction_name or self.reduction}"

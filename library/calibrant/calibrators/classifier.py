@@ -561,7 +561,7 @@ def _fit_fold(
 
 def _warn_of_absent(estimators: Sequence[Any], classes: Any) -> None:
     """Warn of folds without a class among their training rows: their estimators give it the probability 0."""
-    lacking = sum(not np.isin(classes, getattr(one, "classes_", classes)).all() for one in estimators)
+    lacking = sum(not np.isin(classes, getattr(fitted, "classes_", classes)).all() for fitted in estimators)
     if lacking:
         warn(
             f"a class is not among the training rows of {lacking} of {len(estimators)} folds, so that its probability "

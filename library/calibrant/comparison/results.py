@@ -237,26 +237,28 @@ class ComparisonReport(Framed, ByMeasure[MeasureComparison]):
         }
 
     def _document(self) -> dict[str, Any]:
-        found: dict[str, Any] = above("reports.operations.comparison_document")(self, {})
-        return found
+        document: dict[str, Any] = above("reports.operations.comparison_document")(self, {})
+        return document
 
     def _records(self) -> list[dict[str, Any]]:
         records = []
-        again = ("cross_fitted", "cross_fitted_debiased") if any(one.in_sample for one in self.contestants) else ()
+        again = (
+            ("cross_fitted", "cross_fitted_debiased") if any(entrant.in_sample for entrant in self.contestants) else ()
+        )
         for contestant in self.contestants:
-            for key, found in contestant.measures.items():
-                low, high = found.interval or (None, None)
+            for key, result in contestant.measures.items():
+                low, high = result.interval or (None, None)
                 ranking = list(self.measures[key].ranking or ())
                 rank = ranking.index(contestant.name) + 1 if contestant.name in ranking else None
                 first, last = (self.measures[key].ranks or {}).get(contestant.name, (None, None))
-                numbers: dict[str, Any] = {"value": found.value, "debiased": found.debiased, "low": low, "high": high}
+                numbers: dict[str, Any] = {"value": result.value, "debiased": result.debiased, "low": low, "high": high}
                 whose: dict[str, Any] = {
                     "contestant": contestant.name,
                     "in_sample": contestant.in_sample,
                     "measure": key,
                 }
-                numbers |= {name: found.parts.get(name) for name in again}
-                ranked = {"p_value": found.p_value, "rank": rank, "rank_low": first, "rank_high": last}
+                numbers |= {name: result.parts.get(name) for name in again}
+                ranked = {"p_value": result.p_value, "rank": rank, "rank_low": first, "rank_high": last}
                 records.append(whose | numbers | ranked)
         return records
 

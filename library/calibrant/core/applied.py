@@ -45,13 +45,13 @@ def input_of(result: Any) -> tuple[Predictions, str] | None:
 
     None if they are unknown, or have been changed to invalid ones. O(n K) if they are known, else O(1).
     """
-    found = _applications.get(id(result))
-    given = None if found is None or found.result() is not result else found.predictions()
-    if found is None or given is None:
+    application = _applications.get(id(result))
+    uncalibrated = None if application is None or application.result() is not result else application.predictions()
+    if application is None or uncalibrated is None:
         return None
     try:
-        values = prediction_array(given, found.class_names)[0]
-        return read_predictions(values, scale=found.scale), found.training_digest
+        values = prediction_array(uncalibrated, application.class_names)[0]
+        return read_predictions(values, scale=application.scale), application.training_digest
     except CalibrationError:
         return None
 

@@ -505,9 +505,9 @@ def _of_integers(values: npt.NDArray[Any]) -> GroupNames:
     order = np.argsort(texts)
     number = np.empty(int(distinct[-1]) + 1, np.int64)
     number[distinct[order]] = np.arange(len(order))
-    texts, each = texts[order], number[places]
-    names = GroupNames(texts[each].tolist())
-    names.numbered = texts.tolist(), each
+    texts, of_rows = texts[order], number[places]
+    names = GroupNames(texts[of_rows].tolist())
+    names.numbered = texts.tolist(), of_rows
     return names
 
 

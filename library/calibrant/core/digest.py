@@ -70,8 +70,8 @@ def label_rows(batch: Batch) -> Batch:
     >>> label_rows(read_batch([[0.2, 0.8], [0.7, 0.3]], [1, 1])).predictions.given
     array([0.8, 0.3])
     """
-    given = batch.predictions.given
-    own = given if given.ndim == 1 else given[np.arange(len(batch)), batch.labels]
+    predicted = batch.predictions.given
+    own = predicted if predicted.ndim == 1 else predicted[np.arange(len(batch)), batch.labels]
     return Batch(replace(batch.predictions, given=own, features=None), batch.labels, None)
 
 

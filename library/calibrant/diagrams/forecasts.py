@@ -329,7 +329,7 @@ def drawn(request: DiagramRequest, rows: MeasuredForecasts, times: Sequence[str]
 
 def _check_drawable(picture: Picture) -> None:
     numbers = [value for value in vars(picture).values() if isinstance(value, float | np.ndarray)]
-    if not all(np.all(np.abs(each) <= _LARGEST) for each in numbers):
+    if not all(np.all(np.abs(number) <= _LARGEST) for number in numbers):
         raise InvalidOption.at("/diagram", f"has numbers beyond {_LARGEST:g}")
     if isinstance(picture, MeanVariance) and np.any(picture.predicted < 1.0 / _LARGEST):
         raise InvalidOption.at("/diagram", f"has variances below {1.0 / _LARGEST:g}")

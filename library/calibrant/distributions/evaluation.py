@@ -108,7 +108,11 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
     def _records(self) -> list[dict[str, Any]]:
         if self.groups is None:
             return _records(self)
-        return [{"group": name, "n": one.n, **record} for name, one in self.groups.items() for record in _records(one)]
+        return [
+            {"group": name, "n": report.n, **record}
+            for name, report in self.groups.items()
+            for record in _records(report)
+        ]
 
     def _document(self) -> dict[str, Any]:
         names = ("n", "kind", "n_repaired")

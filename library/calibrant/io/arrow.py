@@ -104,8 +104,8 @@ def _stream_of(arrow: Any, body: memoryview) -> Any:
         raise DamagedFile("the file has a damaged footer") from error
     if min(map(min, blocks), default=0) < 0 or sum(head + size for _, head, size in blocks) > len(body):
         raise DamagedFile("the file has a damaged footer")
-    found = [schema.serialize(), *(body[at : at + head + size] for at, head, size in blocks)]
-    return arrow.py_buffer(b"".join(found))
+    parts = [schema.serialize(), *(body[at : at + head + size] for at, head, size in blocks)]
+    return arrow.py_buffer(b"".join(parts))
 
 
 def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
@@ -283,10 +283,10 @@ def _page(header: Struct, width: int) -> int:
 
 
 def _list_field(struct: Struct, field: int) -> list[Any]:
-    found = struct.get(field)
-    if not isinstance(found, list):
+    values = struct.get(field)
+    if not isinstance(values, list):
         raise DamagedFile("the footer lacks a list")
-    return found
+    return values
 
 
 def _natural_field(number: Any) -> int:
@@ -361,8 +361,8 @@ def null_rows(column: Any) -> Ints:
 
 def number_array(column: Any) -> Array:
     """Convert a numeric column to an array; null becomes NaN."""
-    found: Array = decoded(column).to_numpy(zero_copy_only=False)
-    return found
+    numbers: Array = decoded(column).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def lists_of(column: Any) -> tuple[Ints, Any]:
@@ -442,8 +442,8 @@ def codes_of(column: Any, limits: Limits) -> tuple[Ints, list[str | None]]:
 def _codes(coded: Any) -> Ints:
     """Return the indices of a dictionary-encoded array, -1 for null."""
     indices = coded.indices.cast("int64")
-    found: Ints = (indices.fill_null(-1) if coded.null_count else indices).to_numpy(zero_copy_only=False)
-    return found
+    codes: Ints = (indices.fill_null(-1) if coded.null_count else indices).to_numpy(zero_copy_only=False)
+    return codes
 
 
 def cells_of(column: Any, limits: Limits, rows: int) -> Iterator[list[Any]]:
@@ -697,10 +697,10 @@ class _Columns(ABC):
         """Convert groups of which the rows ``empty`` are missing, and become empty strings."""
         present = np.ones(len(column), dtype=np.bool_)
         present[empty] = False
-        found = self._texts(column.filter(self._arrow.array(present)), name, "groups")
-        codes = np.full(len(column), len(found.texts), dtype=np.int64)
-        codes[present] = found.codes
-        return Coded((*found.texts, ""), codes)
+        filled = self._texts(column.filter(self._arrow.array(present)), name, "groups")
+        codes = np.full(len(column), len(filled.texts), dtype=np.int64)
+        codes[present] = filled.codes
+        return Coded((*filled.texts, ""), codes)
 
     def _refuse_null(self, column: Any, name: str, field: Field) -> None:
         empty = null_rows(column)

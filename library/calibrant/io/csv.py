@@ -133,12 +133,12 @@ class TextRows:
             block = self._any_block(rows, characters)
             if self._strict or not block.rows:
                 return block
-            kept = len(block.rows)
-            while kept and not any(map(str.strip, block.rows[kept - 1])):
-                kept -= 1
-            if kept:
-                self._later, self._owed, self._empty = replace(block, rows=block.rows[:kept]), self._empty, 0
-            self._empty += len(block.rows) - kept
+            n_rows = len(block.rows)
+            while n_rows and not any(map(str.strip, block.rows[n_rows - 1])):
+                n_rows -= 1
+            if n_rows:
+                self._later, self._owed, self._empty = replace(block, rows=block.rows[:n_rows]), self._empty, 0
+            self._empty += len(block.rows) - n_rows
         if self._owed:  # empty rows were not at the end
             count, first = min(rows, self._owed), self._later.row - self._owed
             self._owed -= count
@@ -148,28 +148,28 @@ class TextRows:
 
     def _any_block(self, rows: int, characters: int) -> Block:
         first, before = self._row, self._reader.line_num
-        found = self._next(rows, characters)
-        plain = self._reader.line_num - before == len(found)
-        block = Block(first, before + 1 + self._skipped if plain else None, found)
-        if found and set(map(len, found)) != {self._width}:
+        next_rows = self._next(rows, characters)
+        plain = self._reader.line_num - before == len(next_rows)
+        block = Block(first, before + 1 + self._skipped if plain else None, next_rows)
+        if next_rows and set(map(len, next_rows)) != {self._width}:
             self._refuse_ragged(block)
-        self._row += len(found)
+        self._row += len(next_rows)
         return block
 
     def _next(self, rows: int, characters: int) -> list[list[str]]:
         """Read the next rows, until they have this many characters; an empty list only at the end."""
-        found: list[list[str]] = []
+        filled: list[list[str]] = []
         try:
-            while not found and (read := list(self._some(rows, characters))):
-                found = read if self._strict else [row for row in read if row and (len(row) > 1 or row[0].strip())]
-                self._blank += len(read) - 2 * len(found)
+            while not filled and (read := list(self._some(rows, characters))):
+                filled = read if self._strict else [row for row in read if row and (len(row) > 1 or row[0].strip())]
+                self._blank += len(read) - 2 * len(filled)
                 if self._blank > _MOST_BLANK:
                     raise FileTooLarge(f"the file has more than {_MOST_BLANK:,} blank lines beyond one per row")
         except csv.Error as error:
             raise self._malformed(error) from error
         except UnicodeError as error:
             raise self._undecodable() from error
-        return found
+        return filled
 
     def _some(self, rows: int, left: int) -> Iterator[list[str]]:
         for cells in islice(self._reader, rows):
@@ -370,9 +370,9 @@ def _encoding(head: bytes, stated: str | None) -> str:
     """Return the encoding: that of the byte order mark, the stated one, or UTF-8."""
     if head.startswith(_UTF16):
         return "utf-16"
-    found = "utf-8" if stated is None or head.startswith(codecs.BOM_UTF8) else codecs.lookup(stated).name
-    if found.startswith(_WIDE):
-        return "utf-16-le" if found == "utf-16" else found  # without a byte order mark, as Python reads it here
+    encoding = "utf-8" if stated is None or head.startswith(codecs.BOM_UTF8) else codecs.lookup(stated).name
+    if encoding.startswith(_WIDE):
+        return "utf-16-le" if encoding == "utf-16" else encoding  # without a byte order mark, as Python reads it here
     if b"\0" in head:
         first, second = any(head[:_HEAD:2]), any(head[1:_HEAD:2])
         raise WrongKind(
@@ -380,7 +380,7 @@ def _encoding(head: bytes, stated: str | None) -> str:
             "UTF-8",
             encoding=None if first == second else "utf-16-le" if first else "utf-16-be",
         )
-    return "utf-8-sig" if found in ("utf-8", "utf-8-sig") else found
+    return "utf-8-sig" if encoding in ("utf-8", "utf-8-sig") else encoding
 
 
 #: The first bytes, of which every other one is NUL in UTF-16 without a byte order mark.
@@ -428,9 +428,9 @@ def _start(lines: Sequence[str]) -> _Start:
     for at, line in enumerate(lines):
         if not line.strip():
             continue
-        found = _STATED.fullmatch(line.strip("\r\n \ufeff"))
-        if found is not None and stated is None:
-            stated = found[1]
+        declared = _STATED.fullmatch(line.strip("\r\n \ufeff"))
+        if declared is not None and stated is None:
+            stated = declared[1]
         elif line.startswith("#"):
             comment = at
         else:
@@ -460,11 +460,11 @@ def _separator(line: str, after: str) -> str:
     It is a blank only if there is no other one, and if the line ``after`` has as many, or one more.
     """
     outside = "".join(line.split('"')[::2])
-    found = max(_SEPARATORS, key=outside.count)
-    if outside.count(found):
-        return found
+    frequent = max(_SEPARATORS, key=outside.count)
+    if outside.count(frequent):
+        return frequent
     blanks = len(_cells(line, _BLANK))
-    return _BLANK if blanks > 1 and len(_cells(after, _BLANK)) in (blanks, blanks + 1) else found
+    return _BLANK if blanks > 1 and len(_cells(after, _BLANK)) in (blanks, blanks + 1) else frequent
 
 
 def _has_row_names(header: str, after: str, separator: str) -> bool:
@@ -551,7 +551,9 @@ def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: Fil
         at: partial(_add_unboxed, coding) if layout.widths[at] == 1 else coding.add for at, coding in texts.items()
     }
     columns = read_cells(rows, len(layout.header), numbers, adding, limits)
-    columns = {at: found.reshape(-1, w) if (w := widths.get(at) or 1) > 1 else found for at, found in columns.items()}
+    columns = {
+        at: values.reshape(-1, w) if (w := widths.get(at) or 1) > 1 else values for at, values in columns.items()
+    }
     coded = {at: coding.done() for at, coding in texts.items()}
     return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
 
@@ -562,7 +564,7 @@ def _add_unboxed(coding: Coding, cells: Sequence[str]) -> None:
 
 def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field: Field) -> Floats:
     """Convert cells such as ``[0.25 0.75]`` to the numbers of all rows, one row after the other."""
-    found = []
+    vectors = []
     for i, cell in enumerate(cells):
         numbers = vector_of(cell)
         if numbers is None or len(numbers) != width:
@@ -573,8 +575,8 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
         bad = next((number for number in numbers if not _is_finite(number)), None)
         if bad is not None:
             raise refusal(bad, name, field, block.row + i, block.line_of(i))
-        found.append(_numbers(numbers, block, name=name, field=field))
-    return np.concatenate(found)
+        vectors.append(_numbers(numbers, block, name=name, field=field))
+    return np.concatenate(vectors)
 
 
 def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".") -> Floats:
@@ -585,9 +587,9 @@ def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, dec
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
     try:
-        found = np.array([*map(parse, cells)], dtype=np.float64)
-        if np.isfinite(found).all():
-            return found
+        numbers = np.array([*map(parse, cells)], dtype=np.float64)
+        if np.isfinite(numbers).all():
+            return numbers
     except ValueError:
         pass
     i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
@@ -620,21 +622,21 @@ def read_fast(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: File
         or any(layout.widths[at] is not None for at in (*places.numbers, *places.texts))
     ):
         return None
-    found = _Found(layout, places)
+    collected = _Found(layout, places)
     try:
         with (
             _native(arrow, file, layout.data_at, limits) as rows,
             arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
         ):
             for batch in batches:
-                limits.check_rows(found.rows + batch.num_rows, width=len(places.numbers))
+                limits.check_rows(collected.rows + batch.num_rows, width=len(places.numbers))
                 # The blocks, and the array that they become.
                 limits.reserve(2 * batch.num_rows * (len(places.numbers) + len(places.texts)) * NUMBER_BYTES)
-                if not found.add(batch):
+                if not collected.add(batch):
                     return None
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
-    return found.values()
+    return collected.values()
 
 
 def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
@@ -652,10 +654,10 @@ def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
             return mapped
     file.seek(start)
     limits.reserve(2 * size)  # a growing buffer is copied
-    kept = arrow.BufferOutputStream(arrow.system_memory_pool())
+    copied = arrow.BufferOutputStream(arrow.system_memory_pool())
     while block := file.read(_BLOCK):
-        kept.write(block)
-    return arrow.BufferReader(kept.getvalue())
+        copied.write(block)
+    return arrow.BufferReader(copied.getvalue())
 
 
 def _options(arrow: Any, layout: Layout, places: ColumnPlaces) -> dict[str, Any]:
@@ -738,8 +740,8 @@ class CsvTable:
 
     def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad one."""
-        found = read_fast(self._file, self._layout, places, self._limits)
-        return read_plain(self._file, self._layout, places, self._limits) if found is None else found
+        values = read_fast(self._file, self._layout, places, self._limits)
+        return read_plain(self._file, self._layout, places, self._limits) if values is None else values
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns, unchanged, in blocks of rows."""

@@ -330,14 +330,14 @@ class _Enough(Exception):
 
 def _distinct(table: OpenTable, places: Sequence[int]) -> dict[int, set[str]]:
     """Return the distinct values of some columns: some of many, and in up to ``_MOST_COUNTED`` cells."""
-    found: dict[int, set[str]] = {at: set() for at in places}
+    values: dict[int, set[str]] = {at: set() for at in places}
     total = 0
 
     def add(at: int, cells: Sequence[str]) -> None:
         nonlocal total
         total += len(cells)
-        if len(found[at]) <= _MOST_DISTINCT:
-            found[at].update(cells)
+        if len(values[at]) <= _MOST_DISTINCT:
+            values[at].update(cells)
         if total > _MOST_COUNTED:
             raise _Enough
 
@@ -347,7 +347,7 @@ def _distinct(table: OpenTable, places: Sequence[int]) -> dict[int, set[str]]:
         pass
     except TabularError:
         return {}  # raised again when the columns are read
-    return found
+    return values
 
 
 def _all_missing(
@@ -385,8 +385,10 @@ def _all_missing(
     dashes = DASHES if error.field == "labels" else DASHES & {mark for at in places.numbers for mark in gaps[at]}
     for at in columns:
         if at not in places.numbers:
-            kept = set() if at in without_dashes else dashes
-            gaps[at] = {mark: found for mark, found in gaps[at].items() if is_missing(mark) or mark in kept}
+            allowed = set() if at in without_dashes else dashes
+            gaps[at] = {
+                mark: occurrence for mark, occurrence in gaps[at].items() if is_missing(mark) or mark in allowed
+            }
     counts = {at: sum(count for count, _ in marks.values()) for at, marks in gaps.items() if marks}
     first = min((row for marks in gaps.values() for _, row in marks.values()), default=None)
     leaves_rows = sum(counts.values()) < max(read.values())
@@ -549,7 +551,7 @@ def _check_shapes(values: Values, n: int, of: str) -> None:
 
     ``of`` is the field with ``n`` rows.
     """
-    lengths = {field: len(found) for field, found in values.vectors.items() if field not in ("levels", "level")} | {
+    lengths = {field: len(vector) for field, vector in values.vectors.items() if field not in ("levels", "level")} | {
         "labels": None if values.labels is None else len(values.labels.codes),
         "weights": None if values.weights is None else len(values.weights),
         "groups": next((len(column.codes) for column in values.groups if len(column.codes) != n), None),
@@ -570,7 +572,7 @@ def _classes(table: OpenTable, chosen: ColumnChoice, options: FileOptions, value
     if values.predicted is not None:
         return ClassLabels(whether_equal(values.labels, values.predicted), None)
     try:
-        found = read_labels(
+        labels = read_labels(
             values.labels,
             table.columns[chosen.places.labels].name,
             chosen.classes,
@@ -582,12 +584,14 @@ def _classes(table: OpenTable, chosen: ColumnChoice, options: FileOptions, value
     except LabelsNeedMapping as error:
         error.has_columns = values.predictions.ndim == 2
         raise
-    if chosen.class_names is not None and (found.names is None or options.pos_label is not None):
-        return replace(found, names=chosen.class_names)  # so that a map finds its columns in any order
-    if found.names is None and (numbered := numbered_classes(chosen, table.columns, values.predictions, found.labels)):
+    if chosen.class_names is not None and (labels.names is None or options.pos_label is not None):
+        return replace(labels, names=chosen.class_names)  # so that a map finds its columns in any order
+    if labels.names is None and (
+        numbered := numbered_classes(chosen, table.columns, values.predictions, labels.labels)
+    ):
         names, notes = numbered
-        return ClassLabels(found.labels, names, (*found.notes, *notes))
-    return found
+        return ClassLabels(labels.labels, names, (*labels.notes, *notes))
+    return labels
 
 
 def _own_names(table: OpenTable) -> tuple[str, ...] | None:
@@ -752,31 +756,31 @@ def _place(table: OpenTable, stated: str) -> int:
 
 def _texts(table: OpenTable, places: Sequence[int]) -> list[list[str]]:
     """Read some columns as strings; raises ``NotUtf8`` for lone surrogates, which stand for undecodable bytes."""
-    found = cells_at(table, places)
-    for at, cells in zip(places, found, strict=True):
+    columns = cells_at(table, places)
+    for at, cells in zip(places, columns, strict=True):
         bad = next((row for row, cell in enumerate(cells) if not cell.isascii() and _SURROGATE.search(cell)), None)
         if bad is not None:
             where = f"{row_of(bad)} of column {quoted(table.columns[at].name)}"
             raise not_encoded(where, table.encoding if isinstance(table, CsvTable) else None)
-    return found
+    return columns
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _whole(cells: list[str], name: str, is_gap: Callable[[str], bool] = operator.not_) -> list[str]:
-    found = [cell.strip() for cell in cells]
-    rows = [row for row, cell in enumerate(found) if is_gap(cell)]
+    stripped = [cell.strip() for cell in cells]
+    rows = [row for row, cell in enumerate(stripped) if is_gap(cell)]
     if rows:
         many = f"values are missing in {len(rows):,} rows of column {quoted(name)}, first in {row_of(rows[0])}"
         raise MissingValue(many if len(rows) > 1 else f"{row_of(rows[0])} of column {quoted(name)} is empty")
-    return found
+    return stripped
 
 
 def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     """Read a column of numbers of which some are missing: NaN."""
     cells = cells_at(table, [at])[0]
-    found = np.full(len(cells), np.nan)
+    numbers = np.full(len(cells), np.nan)
     if decimal == ",":
         check_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
     for row, cell in enumerate(cells):
@@ -784,14 +788,14 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
         if not lacks_number(text):
             if not is_number(text) or not math.isfinite(number(text)):
                 raise refusal(text, table.columns[at].name, "observed", row)
-            found[row] = number(text)
-    return found
+            numbers[row] = number(text)
+    return numbers
 
 
 def _cells(table: OpenTable, at: int, *, with_gaps: bool = False) -> list[str]:
     """Read a column of names; raises an error for missing ones, unless there may be gaps."""
     cells, name = _texts(table, [at])[0], table.columns[at].name
-    found = ["" if is_missing(cell) else cell.strip() for cell in cells] if with_gaps else _whole(cells, name)
-    if max(map(len, found), default=0) > MAX_TEXT:
+    names = ["" if is_missing(cell) else cell.strip() for cell in cells] if with_gaps else _whole(cells, name)
+    if max(map(len, names), default=0) > MAX_TEXT:
         raise NotLabels(f"column {quoted(name)} has a value of more than {MAX_TEXT} characters", field="file")
-    return found
+    return names

@@ -105,7 +105,7 @@ class JoinedTable:
         cells: dict[int, list[str]] = {at: [] for at in own}
         single = [at for at in own if second.columns[at].width == 1]
         second.scan(single, partial(_extend, cells))
-        kept = (
+        of_first = (
             Column(
                 column.name, tuple(column.sample[row] for row in rows[0][shown]) if column.sample else (), column.width
             )
@@ -113,7 +113,7 @@ class JoinedTable:
         )
         samples = {at: tuple(cells[at][row] for row in rows[1][shown]) for at in single}
         added = (replace(second.columns[at], sample=samples.get(at, ())) for at in own)
-        return (*kept, *added)
+        return (*of_first, *added)
 
     def read(self, places: ColumnPlaces) -> Values:
         """Read some columns of the joined rows; raises ``UnclearColumns`` for a column that both files have."""

@@ -66,8 +66,8 @@ def _rows(document: Any) -> Iterable[Row] | None:
     if lists:
         longest = max(map(len, lists.values()))
         columns = {name: value for name, value in lists.items() if len(value) == longest}
-        if len(columns) == 1 and (found := _rows(*columns.values())) is not None:
-            return found
+        if len(columns) == 1 and (of_column := _rows(*columns.values())) is not None:
+            return of_column
         return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     of = [value for value in inner.values() if isinstance(value, dict)]
     if len(of) == 1:

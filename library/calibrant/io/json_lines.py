@@ -160,22 +160,22 @@ class JsonLinesTable:
                 numbers = np.array(cells, dtype=np.float64)
                 if np.isfinite(numbers).all():
                     return numbers
-        found = np.empty(len(cells))
+        parsed = np.empty(len(cells))
         for i, cell in enumerate(cells):
             value = (
                 cell if type(cell) in (int, float) else float(cell) if type(cell) is str and is_number(cell) else None
             )
             try:
-                found[i] = np.nan if value is None else value
+                parsed[i] = np.nan if value is None else value
             except OverflowError:
-                found[i] = np.inf
-            if not np.isfinite(found[i]):
+                parsed[i] = np.inf
+            if not np.isfinite(parsed[i]):
                 if isinstance(cell, list | dict | bool):
                     what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
                     raise TextInNumbers(what, field=field)
                 text = "inf" if value is not None and value == value else _text(cell)
                 raise refusal(text, name, field, first + i // width)
-        return found
+        return parsed
 
 
 #: A file of one object in place of one per row, such as pandas writes by default.
@@ -186,7 +186,7 @@ _OF_COLUMNS, _HEAD = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*[{\[]'), 512
 def _is_whole(row: dict[str, Any]) -> bool:
     """Whether the only row of a file has columns or rows as values."""
     rows = (cell for cell in row.values() if isinstance(cell, list) and cell and _mapping(cell) is None)
-    if any(all(isinstance(each, dict) for each in cell) for cell in rows):
+    if any(all(isinstance(element, dict) for element in cell) for cell in rows):
         return True
     return len(row) > 1 and all(isinstance(cell, dict | list) for cell in row.values())
 
@@ -194,12 +194,14 @@ def _is_whole(row: dict[str, Any]) -> bool:
 def _mapping(cell: Any) -> dict[str, Any] | None:
     """Return several numbers by name, also as labels with scores as Hugging Face and BigQuery write them; else None."""
     if isinstance(cell, list):
-        if not all(isinstance(each, dict) and "label" in each for each in cell):
+        if not all(isinstance(element, dict) and "label" in element for element in cell):
             return None
-        score = next((key for key in ("score", "prob") if all(key in each for each in cell)), None)
+        score = next((key for key in ("score", "prob") if all(key in element for element in cell)), None)
         if score is None:
             return None
-        cell = {str(each["label"]): each[score] for each in sorted(cell, key=lambda each: str(each["label"]))}
+        cell = {
+            str(element["label"]): element[score] for element in sorted(cell, key=lambda element: str(element["label"]))
+        }
     if not isinstance(cell, dict) or len(cell) < 2 or not all(type(number) in (int, float) for number in cell.values()):
         return None
     return cell
@@ -207,25 +209,25 @@ def _mapping(cell: Any) -> dict[str, Any] | None:
 
 def unnested(row: dict[str, Any], depth: int = 4) -> dict[str, Any]:
     """Return a row with names such as ``output.score`` for the values of objects; numbers by name stay together."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, cell in row.items():
         is_nested = isinstance(cell, dict) and cell and _mapping(cell) is None and "values" not in cell
         if is_nested and depth:
-            found |= unnested({f"{name}.{key}": value for key, value in cell.items()}, depth - 1)
+            flattened |= unnested({f"{name}.{key}": value for key, value in cell.items()}, depth - 1)
         else:
-            found[name] = cell
-    return found
+            flattened[name] = cell
+    return flattened
 
 
 def _flat(row: dict[str, Any], mappings: Sequence[str]) -> dict[str, Any]:
     """Replace mappings by one key per number, such as ``probs_cat``."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, cell in row.items():
         numbers = _mapping(cell) if name in mappings else None
         if numbers is None and name in mappings:
             continue  # as missing values
-        found |= {name: cell} if numbers is None else {f"{name}_{key}": number for key, number in numbers.items()}
-    return found
+        flattened |= {name: cell} if numbers is None else {f"{name}_{key}": number for key, number in numbers.items()}
+    return flattened
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | None:
@@ -252,10 +254,10 @@ class DuplicateKey(ValueError):
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; raises a ``ValueError`` if it has a key twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise DuplicateKey(Counter(name for name, _ in pairs).most_common(1)[0][0])
-    return found
+    return members
 
 
 def _is_boxed(cells: list[Any]) -> bool:

@@ -93,9 +93,9 @@ def read_labels(
         return _of_columns(coded, [folded[text.casefold()] for text in plain], by_name, aliases)
     lower = [text.casefold() for text in plain]
     if opposite is not None or (event is not None and n_classes == 2):
-        found = _of_negative(coded, lower, event or "", opposite)
-        if found is not None:
-            return found
+        classes = _of_negative(coded, lower, event or "", opposite)
+        if classes is not None:
+            return classes
     numbers = [k for k in whole if k is not None]
     if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
         as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
@@ -104,8 +104,10 @@ def read_labels(
     called = {alias.casefold() for alias in aliases[0]} if len(aliases) == 1 else set()
     events = [text for text in plain if text.casefold() in called]
     if len(events) == 1 and len(plain) == 2:
-        found = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
-        return replace(found, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",))
+        classes = _of_positive(coded, name, coded.texts[plain.index(events[0])], n_classes)
+        return replace(
+            classes, notes=(f"labels: {quoted(events[0])} is class 1, as the predictions are named after it",)
+        )
     if n_classes == 2 and (words := booleans(coded.texts)) is not None:
         return ClassLabels(_classes(words, coded), None)
     raise _refusal(coded, plain, name, aliases, n_classes)
@@ -318,8 +320,8 @@ def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
     for text, k in mapping.items():
         if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < n_classes:
             raise BadMapping(f"the mapping of {quoted(text)} must be a class, an integer from 0 to {n_classes - 1}")
-    found = {text.strip(): k for text, k in mapping.items()}
-    return {str(whole): k for text, k in found.items() if (whole := integer(text)) is not None} | found
+    checked = {text.strip(): k for text, k in mapping.items()}
+    return {str(whole): k for text, k in checked.items() if (whole := integer(text)) is not None} | checked
 
 
 def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int) -> ClassLabels:

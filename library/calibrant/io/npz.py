@@ -50,15 +50,15 @@ def numbers_of(array: Array, name: str, field: Field) -> Floats:
         raise UnmatchedArrays(
             f"{quoted(name)} has the shape {array.shape}; one number per row is required", field=field
         )
-    found = np.ascontiguousarray(flat, dtype=np.float64)
-    finite = np.isfinite(found)
+    numbers = np.ascontiguousarray(flat, dtype=np.float64)
+    finite = np.isfinite(numbers)
     if not finite.all():
-        place = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), found.shape))
+        place = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), numbers.shape))
         where = f"{row_of(place[0])} of {quoted(name)}"
-        if np.isnan(found[place]):
+        if np.isnan(numbers[place]):
             raise MissingValue(f"{where} is NaN; fill it in or remove the row", field=field)
         raise InfiniteNumber(f"{where} is infinite; numbers must be finite", field=field)
-    return found
+    return numbers
 
 
 def texts_of(array: Array, name: str, field: Field) -> Coded:
@@ -417,9 +417,9 @@ def _kept(array: Array) -> Array:
 
 def _values(columns: tuple[Column, ...], places: ColumnPlaces, array: Callable[[int], Array]) -> Values:
     def read(at: int, field: Field) -> Any:
-        found = np.atleast_1d(array(at)) if field == "level" else array(at)
+        values = np.atleast_1d(array(at)) if field == "level" else array(at)
         return (
-            texts_of(found, columns[at].name, field) if field in TEXTS else numbers_of(found, columns[at].name, field)
+            texts_of(values, columns[at].name, field) if field in TEXTS else numbers_of(values, columns[at].name, field)
         )
 
     return values_at(places, read)
@@ -454,9 +454,9 @@ def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterat
     """
     with _damage():
         archive = Archive(data)
-    members = [each for each in archive.members if not each.is_dir() and not _OF_MACOS.match(each.filename)]
+    members = [array for array in archive.members if not array.is_dir() and not _OF_MACOS.match(array.filename)]
     names = [member.filename for member in members]
-    if any(each.endswith(".npy") for each in names):
+    if any(array.endswith(".npy") for array in names):
         return None
     if _is_workbook(names):
         limits.check_bytes(sum(member.file_size for member in members))

@@ -280,7 +280,7 @@ class FileOptions:
         return cls(**values)
 
     def __repr__(self) -> str:
-        stated = [(each.name, getattr(self, each.name), each.default) for each in fields(self)]
+        stated = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         return f"FileOptions({', '.join(f'{name}={value!r}' for name, value, default in stated if value != default)})"
 
 

@@ -209,16 +209,16 @@ def place_columns(
     members: dict[str, dict[float, int]] = {}
     for at, name in enumerate(names):
         matches = ((field, pattern.fullmatch(name)) for field, pattern in families.items())
-        found = next(((field, float(match[1])) for field, match in matches if match is not None), None)
-        if found is None and name not in known:
+        places = next(((field, float(match[1])) for field, match in matches if match is not None), None)
+        if places is None and name not in known:
             raise InvalidField.at("", f"column {at + 1} must be one of {expected}")
-        field = known[name] if found is None else found[0]
-        if (field in single) if found is None else (found[1] in members.get(field, ())):
+        field = known[name] if places is None else places[0]
+        if (field in single) if places is None else (places[1] in members.get(field, ())):
             raise InvalidField.at(f"/{field}", f"appears twice; the second is column {at + 1}")
-        if found is None:
+        if places is None:
             single[field] = [at]
         else:
-            members.setdefault(field, {})[found[1]] = at
+            members.setdefault(field, {})[places[1]] = at
     for field in members:
         if field in single:
             what = (
@@ -319,9 +319,9 @@ def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
 
 def _strings(values: Sequence[Any]) -> Array:
     """Convert names to an array of strings."""
-    found = np.empty(len(values), dtype=np.object_)
-    found[:] = values
-    return found
+    strings = np.empty(len(values), dtype=np.object_)
+    strings[:] = values
+    return strings
 
 
 # --- NPY and NPZ: one array per field

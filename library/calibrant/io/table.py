@@ -195,10 +195,10 @@ class ColumnPlaces:
 
     @cached_property
     def _fields(self) -> dict[int, Field]:
-        found: dict[int, Field] = dict.fromkeys(self.groups, "groups")
+        fields: dict[int, Field] = dict.fromkeys(self.groups, "groups")
         if self.weights is not None:
-            found[self.weights] = "weights"
-        return found | {at: name for name, places in self.vectors.items() for at in places}
+            fields[self.weights] = "weights"
+        return fields | {at: name for name, places in self.vectors.items() for at in places}
 
 
 @dataclass(frozen=True)

@@ -106,10 +106,10 @@ def listed(texts: Sequence[str], most: int = MAX_LISTED) -> str:
 def split_names(text: str) -> list[str]:
     """Split names separated by commas; a name with a comma is in double quotes, as in CSV."""
     try:
-        found = next(csv.reader([text], skipinitialspace=True), [])
+        names = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error:
-        found = text.split(",")
-    return [name.strip() for name in found]
+        names = text.split(",")
+    return [name.strip() for name in names]
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -226,9 +226,11 @@ def vector_of(cell: str) -> list[str] | None:
     (['0.25', '0.75'], ['0.25', '0.75'], ['0.5'], None)
     """
     clean = _SCALAR.sub(r"\1", cell) if "np.float" in cell else cell
-    found = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
+    numbers = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
     return (
-        None if found is None else next(text for text in found.groups() if text is not None).replace(",", " ").split()
+        None
+        if numbers is None
+        else next(text for text in numbers.groups() if text is not None).replace(",", " ").split()
     )
 
 

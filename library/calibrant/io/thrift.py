@@ -31,7 +31,7 @@ class ThriftReader:
         """Parse a struct; returns its values by field number, and the offset of its end."""
         if depth > _DEEPEST:
             raise DamagedFile("a header is nested too deeply")
-        found: Struct = {}
+        fields: Struct = {}
         field = 0
         while head := self._data[at]:
             at += 1
@@ -42,10 +42,10 @@ class ThriftReader:
             self._count()
             # The type of a boolean field is its value.
             if head & 15 <= _FALSE:
-                found[field] = head & 15 == _TRUE
+                fields[field] = head & 15 == _TRUE
             else:
-                found[field], at = self._value(at, head & 15, depth)
-        return found, at + 1
+                fields[field], at = self._value(at, head & 15, depth)
+        return fields, at + 1
 
     def _count(self) -> None:
         self._left -= 1
@@ -74,12 +74,12 @@ class ThriftReader:
         at += 1
         if length == _LONG_LIST:
             length, at = _unsigned(self._data, at)
-        found = []
+        elements = []
         for _ in range(length):
             self._count()
             value, at = self._value(at, kind, depth)
-            found.append(value)
-        return found, at
+            elements.append(value)
+        return elements, at
 
 
 def _signed(data: memoryview, at: int) -> tuple[int, int]:

@@ -135,8 +135,8 @@ class MapCore(ShownMap):
         event = _event_of(predictions, self.reduction)
         if isinstance(self.function, Segments):
             return self.function.of_rows(logit_of(event, self.function.clip), predictions.features)
-        found = calibrated(self.curve, event)
-        return np.minimum(np.maximum(found, 0.0), 1.0) if clip else found
+        probabilities = calibrated(self.curve, event)
+        return np.minimum(np.maximum(probabilities, 0.0), 1.0) if clip else probabilities
 
     def bounds_checked(self, predictions: Predictions) -> tuple[Floats, Floats]:
         """Return the lower and upper probabilities ``(n,)`` of a Venn-Abers map, as ``bounds`` does."""

@@ -73,7 +73,7 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
 
     def drawn(draws: int) -> Floats:
         many = (_labelled(p, w, place, random, repeated) for _ in range(draws))
-        return np.array([size(found, scale) for found in many])
+        return np.array([size(drawn_labels, scale) for drawn_labels in many])
 
     repeated = vector.kind == "frequency" and vector.w is not None
     scale: Floats | float = 1.0

@@ -228,7 +228,7 @@ def _of_sets(
         used = {"groups": rows.groups} if getattr(sets, "groups", None) is not None else {}
         random = isinstance(sets, SetMap) and sets.function.is_random
         sets = sets.apply(predictions, **used, **({"seed": seed} if random else {}))
-    found = evaluate_sets(
+    evaluation = evaluate_sets(
         sets,
         rows.batch.labels,
         alpha=alpha,
@@ -237,7 +237,7 @@ def _of_sets(
         weights=rows.batch.weights,
         weights_kind=weights_kind,
     )
-    return (found if in_sample is None else replace(found, in_sample=in_sample)).to_dict()
+    return (evaluation if in_sample is None else replace(evaluation, in_sample=in_sample)).to_dict()
 
 
 @explained
