@@ -386,9 +386,7 @@ def _all_missing(
     for at in columns:
         if at not in places.numbers:
             allowed = set() if at in without_dashes else dashes
-            gaps[at] = {
-                mark: occurrence for mark, occurrence in gaps[at].items() if is_missing(mark) or mark in allowed
-            }
+            gaps[at] = {mark: where for mark, where in gaps[at].items() if is_missing(mark) or mark in allowed}
     counts = {at: sum(count for count, _ in marks.values()) for at, marks in gaps.items() if marks}
     first = min((row for marks in gaps.values() for _, row in marks.values()), default=None)
     leaves_rows = sum(counts.values()) < max(read.values())
