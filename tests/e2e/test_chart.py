@@ -294,6 +294,7 @@ _TEXTS = (
     "spam@champion",
     "1000000",
     "fits",
+    "tls://dask.example.com:8786",
     '{"scores": {"root": "s3://bucket/folder"}}',
 )
 
@@ -316,6 +317,13 @@ def _sample(setting: Setting) -> Any:
     raise AssertionError(f"{setting.name}: add a valid text to _TEXTS")
 
 
+#: Made when the file is read, so that the quick tests, which read it, find a setting without a valid text too.
+_SAMPLES = {
+    kind: {setting.name: _sample(setting) for setting in settings_of(kind)}
+    for kind in (Settings, WorkerSettings, ScoringSettings)
+}
+
+
 @pytest.mark.parametrize(
     ("component", "section", "command", "kind"),
     [
@@ -330,7 +338,7 @@ def test_a_program_reads_every_setting_as_the_values_have_it(
 ) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     shared = schema["properties"]["settings"]["properties"] if component != "host" else {}
-    settings = {setting.name: _sample(setting) for setting in settings_of(kind)}
+    settings = _SAMPLES[kind]
     own = {name: value for name, value in settings.items() if name not in shared}
     common = {name: value for name, value in settings.items() if name in shared}
     room = {"terminationGracePeriodSeconds": 10**9, "tmpSize": "1Ti", "resources": {"limits": {"memory": "1Ti"}}}
