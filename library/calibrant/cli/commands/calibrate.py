@@ -32,10 +32,11 @@ from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
 from calibrant.cli.options import read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
-from calibrant.cli.regression import SupportOf, check_alone, map_for, read_support
+from calibrant.cli.regression import SupportOf, map_for, read_support
 from calibrant.cli.rows import (
     Columns,
     File,
+    check_alone,
     columns_for,
     name_of,
     read_forecast_rows,

@@ -17,7 +17,7 @@ from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, Seed, read_object
 from calibrant.cli.output import STANDARD, bar, in_a_folder, opened, say
-from calibrant.cli.regression import FAN_TIME, check_alone, map_for
+from calibrant.cli.regression import FAN_TIME, map_for
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -224,7 +224,6 @@ def diagram(
     if out is not None and out != STANDARD and out.suffix not in (".svg", ".png"):
         raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")
     time, reduction = columns["times"], columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if time is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--time")
     requested = _parsed(diagram or ("coverage" if regression else "reliability"))

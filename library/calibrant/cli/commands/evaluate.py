@@ -21,7 +21,7 @@ from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.gate import FailAbove, FailBy, Gate
 from calibrant.cli.options import RESAMPLES, SEED, Interval, Measure, Resamples, Seed, read_measures
 from calibrant.cli.output import Json, bar, say, write_json, write_lines
-from calibrant.cli.regression import check_alone, map_for
+from calibrant.cli.regression import map_for
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -232,7 +232,6 @@ def evaluate(
     time, reduction = columns["times"], columns["reduction"]
     if time is not None and columns["groups"]:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
-    check_alone(regression=regression, columns=columns)
     if cluster_variance is not None and (regression or columns["clusters"] is None):
         raise typer.BadParameter("needs --cluster, without --regression", param_hint="--cluster-variance")
     grouped_by = "group" if time is None else "period"

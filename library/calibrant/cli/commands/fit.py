@@ -27,7 +27,7 @@ from calibrant.cli.engine import Engine, engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, AllowShapeChange, Seed, read_options
 from calibrant.cli.output import STANDARD, bar, counted, in_a_folder, say, weighted, write_json, write_lines
-from calibrant.cli.regression import SupportOf, check_alone, map_for, read_distribution_map, read_support
+from calibrant.cli.regression import SupportOf, map_for, read_distribution_map, read_support
 from calibrant.cli.rows import (
     SCALE_OF_MAP,
     Columns,
@@ -195,7 +195,6 @@ def fit(
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
     reduction = columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if source is not None:

@@ -11,7 +11,6 @@ import typer
 from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
 from calibrant.cli.output import Json, bar, plain, say, table, write_json, write_lines
-from calibrant.cli.regression import check_alone
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.cli.sources import Where, conditions_of
@@ -256,7 +255,6 @@ def send(
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
-    check_alone(regression=regression, columns=columns)
     with client_of(server, _WHOSE) as client:
         sent = send_forecast_file if regression else send_file
         outcome = sent(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))

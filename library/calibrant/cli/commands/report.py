@@ -20,7 +20,6 @@ from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
     SupportOf,
-    check_alone,
     read_distribution_map,
     read_support,
 )
@@ -131,7 +130,6 @@ def report(
     server: Server = None,
 ) -> None:
     time, reduction = columns["times"], columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if grades and (regression or not columns["groups"]):
