@@ -32,6 +32,14 @@ AllowShapeChange = Annotated[
         help="Allow the shape of the output to differ from that of the newest map with this name.",
     ),
 ]
+
+
+def map_option(effect: str = "") -> Any:
+    """Return the option --map of a command; ``effect`` is what the map changes, as a clause after a semicolon."""
+    start = f"Calibration map{f'; {effect}. A' if effect else ': a'}"
+    return typer.Option("--map", help=f"{start} JSON file, or with --server an id, name, name:3 or name@alias.")
+
+
 Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]
 SEED, RESAMPLES = 0, 1000
 

@@ -30,7 +30,7 @@ import typer
 
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
-from calibrant.cli.options import read_options
+from calibrant.cli.options import map_option, read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
 from calibrant.cli.regression import SupportOf, map_for, read_support
 from calibrant.cli.rows import (
@@ -243,10 +243,7 @@ def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Pa
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option("--map", help="Calibration map: a JSON file, or with --server an id, name, name:3 or name@alias."),
-]
+MapOf = Annotated[str | None, map_option()]
 HalfLife = Annotated[
     float | None,
     typer.Option(

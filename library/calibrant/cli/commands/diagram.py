@@ -15,7 +15,7 @@ import typer
 from calibrant.cli.commands.evaluate import EvaluateFlags, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Seed, read_object
+from calibrant.cli.options import SEED, Seed, map_option, read_object
 from calibrant.cli.output import STANDARD, bar, in_a_folder, opened, say
 from calibrant.cli.regression import FAN_TIME, map_for
 from calibrant.cli.rows import (
@@ -172,14 +172,7 @@ Diagram = Annotated[
         'sharpness or fan; or a JSON object with options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
 ]
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; the diagram overlays the predictions before and after it. A JSON file, or with --server "
-        "an id, name, name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("the diagram overlays the predictions before and after it")]
 Interval = Annotated[
     float | None,
     typer.Option(

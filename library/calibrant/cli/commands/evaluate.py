@@ -19,7 +19,7 @@ import typer
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.gate import FailAbove, FailBy, Gate
-from calibrant.cli.options import RESAMPLES, SEED, Interval, Measure, Resamples, Seed, read_measures
+from calibrant.cli.options import RESAMPLES, SEED, Interval, Measure, Resamples, Seed, map_option, read_measures
 from calibrant.cli.output import Json, bar, say, write_json, write_lines
 from calibrant.cli.regression import map_for
 from calibrant.cli.rows import (
@@ -175,14 +175,7 @@ def _merged(merged: dict[str, Any]) -> dict[str, Any]:
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; measures are given before and after it. A JSON file, or with --server an id, name, "
-        "name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("measures are given before and after it")]
 Against = Annotated[
     list[Path] | None,
     typer.Option("--against", help="With --regression: file of other forecasts of the same rows, to compare."),

@@ -15,7 +15,7 @@ import typer
 from calibrant.cli.commands.evaluate import EvaluateFlags, as_answered, as_sent, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Seed
+from calibrant.cli.options import SEED, Seed, map_option
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
@@ -81,14 +81,7 @@ def applying(map_of: str | None, applied: str | dict[str, Any] | None) -> str | 
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; the report shows the predictions before and after it. A JSON file, or with --server an "
-        "id, name, name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("the report shows the predictions before and after it")]
 
 SetsOf = Annotated[
     str | None,
