@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,11 +34,21 @@ class Engine(NamedTuple):
         function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
         return function
 
-    def call(self, name: str, rows: Sheet | ForecastSheet, /, **options: Any) -> Any:
-        """Return what the function or method with this name makes of the rows; its jobs have a progress bar."""
+    def call(
+        self, name: str, rows: Sheet | ForecastSheet, /, models: Mapping[str, Sheet] | None = None, **options: Any
+    ) -> Any:
+        """Return what the function or method with this name makes of the rows; its jobs have a progress bar.
+
+        Predictions of ``models`` replace those of the rows. Options that are None are left out.
+        """
         from calibrant.core.progress import reporting
 
-        function, arguments = self.function(name), {**arguments_of(rows), **options}
+        function, arguments = self.function(name), arguments_of(rows)
+        if models is not None:
+            predictions = {model: sheet.predictions for model, sheet in models.items()}
+            del arguments["predictions"]
+            arguments["predictions" if self.client is None else "models"] = predictions
+        arguments |= {option: value for option, value in options.items() if value is not None}
         with bar() as shown:
             if self.client is None:
                 with reporting(shown):

@@ -105,13 +105,10 @@ def compare(
         elif columns["features"]:
             raise typer.BadParameter("is for maps", param_hint="--feature")
         else:
-            models = models_of(files, columns)
-            rows = next(iter(models.values()))
-            predictions = {name: sheet.predictions for name, sheet in models.items()}
-            options |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
+            options["models"] = models_of(files, columns)
+            rows = next(iter(options["models"].values()))
         if not sources:
-            options |= {"measures": measures, "reduction": reduction_of(rows, reduction)}
-            options |= {} if variance is None else {"cluster_variance": variance}
+            options |= {"measures": measures, "reduction": reduction_of(rows, reduction), "cluster_variance": variance}
             comparison = engine.call("compare", rows, **how, **options)
     with errors_in_a_line():
         report = as_sent(comparison) if server else as_answered(comparison.to_dict())

@@ -274,13 +274,9 @@ def _compared(
     from calibrant.reports.operations import options_of_models
     from calibrant.reports.panel import model_diagrams
 
-    predictions = {name: sheet.predictions for name, sheet in models.items()}
     options = options_of_models(list(models), reduction, seed=seed)
-    sent = {name: value for name, value in options.items() if name != "models"}
-    here = engine.client is None
-    sent |= {"predictions": predictions} if here else {"predictions": None, "models": predictions}
-    answer = engine.call("compare", next(iter(models.values())), **sent)
-    comparison = as_answered(answer.to_dict()) if here else as_sent(answer)
+    answer = engine.call("compare", next(iter(models.values())), **{**options, "models": models})
+    comparison = as_answered(answer.to_dict()) if engine.client is None else as_sent(answer)
     with working("drawing diagrams"):
         drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, comparison["reduction"])
     return comparison if drawn is None else {**comparison, "model_diagrams": drawn}, options
