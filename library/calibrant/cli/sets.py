@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli.engine import Engine
-from calibrant.cli.output import bar, counted, say
+from calibrant.cli.output import counted, say
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -32,20 +32,6 @@ def gives_sets(method: str) -> bool:
 def rows_of_sets(rows: Sheet, *, by_group: bool) -> Sheet:
     """Return the rows, without groups that the map does not use."""
     return rows if by_group else replace(rows, groups=None)
-
-
-def fit_document(rows: Sheet, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Fit a set map to the rows in this process, and return its document."""
-    from calibrant.cli.rows import batch_of
-    from calibrant.core.options import read_seed
-    from calibrant.core.progress import reporting
-    from calibrant.sets.fitting import SetFitting
-
-    fitting = SetFitting.read(method, options, where="/options")
-    read_seed(seed)
-    with bar() as shown, reporting(shown):
-        names = None if rows.classes is None else tuple(rows.classes)
-        return fitting.run(batch_of(rows), rows.groups, seed, names).to_document()
 
 
 def sets_of(
