@@ -289,7 +289,7 @@ def calibrate(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    source_of_files = source_of_url(file, server)
+    source_of_files = source_of_url(file, server, where)
     if source_of_files is not None:
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
@@ -304,8 +304,6 @@ def calibrate(
             named = {name: arguments[name] for name in ("prediction", "where")}
             scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
-    if where:
-        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:

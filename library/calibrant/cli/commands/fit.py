@@ -117,7 +117,7 @@ def _fitted_classes(rows: Sheet, request: FitFlags) -> Fitted:
 def _fitted_forecasts(rows: ForecastSheet, request: FitFlags) -> Fitted:
     from calibrant.distributions.calibrators import DistributionFitting
 
-    own = {"scale": request.scale, "support": request.support, "seed": request.seed}
+    own: dict[str, Any] = {"scale": request.scale, "support": request.support, "seed": request.seed}
     fitting = DistributionFitting.read(request.method, request.options, **own)
     return Fitted(fitting.run(fitting.check(rows)).to_document())
 
@@ -187,9 +187,7 @@ def fit(
     as_json: FitJson = False,
     server: Server = None,
 ) -> None:
-    source = source_of(file, server)
-    if where and source is None:
-        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
+    source = source_of(file, server, where)
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
