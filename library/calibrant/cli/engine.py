@@ -14,11 +14,12 @@ import typer
 
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import read_json
-from calibrant.cli.output import STANDARD, bar
+from calibrant.cli.output import STANDARD, bar, say
 from calibrant.cli.server_url import client_of
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
+    from calibrant.client.calls.maps import Applied, AppliedSets
     from calibrant.io.table import ForecastSheet, Sheet
 
 
@@ -33,6 +34,11 @@ class Engine(NamedTuple):
 
         function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
         return function
+
+    def document(self, applied: Any) -> dict[str, Any]:
+        """Return the document of a map that ``read_map`` returned: itself, or that of the reference on the server."""
+        document: dict[str, Any] = applied if self.client is None else self.client.map(applied).document
+        return document
 
     def call(
         self, name: str, rows: Sheet | ForecastSheet, /, models: Mapping[str, Sheet] | None = None, **options: Any
@@ -111,6 +117,11 @@ def read_map(text: str | None, server: str | None) -> str | dict[str, Any] | Non
             param_hint="--map",
         )
     return read_document(path)
+
+
+def say_map(answer: Applied | AppliedSets) -> None:
+    """Print the map that a server applied: a name or an alias does not tell the version."""
+    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli.engine import Engine
+from calibrant.cli.engine import Engine, say_map
 from calibrant.cli.output import counted, say
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sets_of(
     rows = rows_of_sets(rows, by_group=document["parameters"].get("groups") is not None)
     if engine.client is not None:
         answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed, alpha=alpha)
-        say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
+        say_map(answer)
         sets: PredictionSets = answer.sets
         return sets
     from calibrant.core.batch import read_predictions

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
 
 import typer
 
-from calibrant.cli.engine import Engine, engine_of, read_map
+from calibrant.cli.engine import Engine, engine_of, read_map, say_map
 from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
 from calibrant.cli.options import map_option, read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
@@ -51,7 +51,6 @@ from calibrant.cli.sources import source_of as source_of_url
 from calibrant.io.calibrated import BOUNDS
 
 if TYPE_CHECKING:
-    from calibrant.client.calls.maps import Applied
     from calibrant.client.frames import ForecastArguments
     from calibrant.core.batch import Integers
     from calibrant.core.cells import Floats
@@ -69,7 +68,7 @@ def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
     if engine.client is not None:
         features = {} if rows.features is None else {"features": rows.features}
         answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True, **features)
-        _say_map(answer)
+        say_map(answer)
         calibrated: Floats = answer.calibrated
         return calibrated
     from calibrant.core.batch import read_predictions, with_features
@@ -108,16 +107,11 @@ def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> 
     if engine.client is not None:
         forecasts = cast("ForecastArguments", {**rows.forecasts, "by": rows.by})
         answer = engine.client.calibrate_distribution(applied, return_map=True, **forecasts)
-        _say_map(answer)
+        say_map(answer)
         calibrated: Forecasts = answer.calibrated
         return calibrated
     fitted: DistributionMap = applied
     return fitted.apply_checked(rows.forecasts, by=rows.by)
-
-
-def _say_map(answer: Applied) -> None:
-    """Print the map that a server applied: a name or an alias does not tell the version."""
-    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
 
 
 class InOrderFlags(NamedTuple):
@@ -337,7 +331,7 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
         applied: Any = read_map(map_of, server)
         from calibrant.kinds import is_of_distributions, is_of_sets
 
-        document = applied if engine.client is None else engine.client.map(applied).document
+        document = engine.document(applied)
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
         for flag, value in {"--group": columns["groups"], "--seed": flags.seed, "--alpha": flags.alpha}.items():
             if value is not None and not of_sets:

@@ -249,15 +249,15 @@ def send(
 
     Sending rows with ids is idempotent. The exit code is 1 if rows were refused or contradict an earlier label.
     """
-    from calibrant.cli.monitor_rows import ExtraColumns, send_file, send_forecast_file
+    from calibrant.cli.monitor_rows import ExtraColumns, send_file
 
     if what not in ("rows", "predictions", "labels"):
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
     with client_of(server, _WHOSE) as client:
-        sent = send_forecast_file if regression else send_file
-        outcome = sent(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
+        extra = ExtraColumns(id_of, time_of)
+        outcome = send_file(client, name, file, cast("What", what), columns, extra, regression=regression)
     _report(outcome, as_json=as_json)
 
 
