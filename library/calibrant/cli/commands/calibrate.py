@@ -63,8 +63,12 @@ if TYPE_CHECKING:
 # --- Application of a map, in this process or on a server
 
 
-def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
-    """Apply a map to the predictions."""
+def _calibrated(engine: Engine, rows: Sheet, applied: Any, *, bounds: bool) -> Floats:
+    """Apply a map to the predictions; with ``bounds`` beside the two probabilities that each is merged from, (n, 3)."""
+    import numpy as np
+
+    if engine.client is not None and bounds:
+        return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
     if engine.client is not None:
         features = {} if rows.features is None else {"features": rows.features}
         answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True, **features)
@@ -78,20 +82,8 @@ def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
     if rows.features is not None:
         predictions = with_features(predictions, rows.features)
         _say_fallbacks(fitted.fallbacks_checked(predictions.features), len(rows))
-    return fitted.apply_checked(predictions)
-
-
-def _bounds(engine: Engine, rows: Sheet, applied: Any) -> Floats:
-    """Apply a Venn-Abers map, and return the probabilities beside the two that each is merged from, (n, 3)."""
-    import numpy as np
-
-    if engine.client is not None:
-        return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
-    from calibrant.core.batch import read_predictions
-    from calibrant.maps.calibration_map import load
-
-    fitted, predictions = load(applied), read_predictions(rows.predictions, scale=rows.scale)
-    return np.column_stack([fitted.apply_checked(predictions), *fitted.bounds_checked(predictions)])
+    calibrated = fitted.apply_checked(predictions)
+    return np.column_stack([calibrated, *fitted.bounds_checked(predictions)]) if bounds else calibrated
 
 
 def _say_fallbacks(counts: Mapping[str, Any], n: int) -> None:
@@ -164,10 +156,7 @@ def write_calibrated(
     """
     suffix = out.suffix.lower()
     if suffix == ".npz":
-        import numpy as np
-
-        with opened(out) as npz:
-            np.savez(npz, allow_pickle=False, calibrated=calibrated)
+        _write_arrays(out, {"calibrated": calibrated})
         return
     from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
     from calibrant.io.detection import open_table
@@ -214,20 +203,19 @@ def _write_table(table: Any, out: Path) -> None:
             writer.write_table(table)
 
 
-def _write_arrays(forecasts: Forecasts, out: Path) -> None:
-    """Write predictive distributions as the arrays of their kind."""
+def _write_arrays(out: Path, arrays: Mapping[str, Any]) -> None:
     import numpy as np
 
-    from calibrant.distributions.forecasts import FIELDS
-
     with opened(out) as npz:
-        arrays = {name: np.asarray(getattr(forecasts, name)) for name in FIELDS[forecasts.kind]}
         np.savez(npz, allow_pickle=False, **arrays)
 
 
 def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, columns: Columns) -> None:
+    """Write predictive distributions, to NPZ as the arrays of their kind."""
     if out.suffix.lower() == ".npz":
-        _write_arrays(forecasts, out)
+        from calibrant.distributions.forecasts import FIELDS
+
+        _write_arrays(out, {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]})
         return
     from calibrant.io.calibrated import forecast_columns
 
@@ -346,17 +334,18 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
                 return
             unused = () if of_sets else ("groups",)
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=unused, source=source)
+            values: Floats | Integers
+            names: Sequence[str] | None
             if of_sets:
                 import numpy as np
 
                 sets = sets_of(engine, rows, applied, document, flags.seed, flags.alpha)
                 say_sizes(sets)
-                members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
-                write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])
-                return
-            calibrated = (_bounds if flags.bounds else _calibrated)(engine, rows, applied)
-            classes = BOUNDS if flags.bounds else document.get("class_names") or rows.classes
-            write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
+                values, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
+            else:
+                values = _calibrated(engine, rows, applied, bounds=flags.bounds)
+                names = BOUNDS if flags.bounds else document.get("class_names") or rows.classes
+            write_calibrated(source, file, values, names, out, columns["decimal"], columns["encoding"])
 
 
 def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server: str | None) -> None:
