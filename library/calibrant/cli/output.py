@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -72,17 +72,17 @@ def write_lines(*parts: str | Table) -> None:
         file.write(lines.encode())
 
 
-def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
-    """Return an empty table; the columns after the first ``left`` ones are right-aligned."""
+def table(*columns: str, left: int = 1, rows: Iterable[Sequence[str | None]] = ()) -> Table:
+    """Return a table of these rows; the columns after the first ``left`` ones are right-aligned."""
     from rich import box
     from rich.table import Table
 
-    empty = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False
-    )
+    filled = Table(box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False)
     for i, name in enumerate(columns):
-        empty.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
-    return empty
+        filled.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    for row in rows:
+        filled.add_row(*row)
+    return filled
 
 
 def _console() -> Console:
