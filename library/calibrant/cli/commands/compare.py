@@ -89,7 +89,7 @@ def compare(
         read_requests(measures, reduction)  # before a long file is read
         Resampling.read(interval, resamples, seed, variance or "cr2")
         options: dict[str, Any] = {"rank_by": rank_by, "correction": correction}
-        how = {"interval": interval, "resamples": resamples, "seed": seed}
+        how: dict[str, Any] = {"interval": interval, "resamples": resamples, "seed": seed}
         if source is not None:
             maps = _loaded(map_of, [read_map(text, None) for text in map_of]) if map_of else None
             arguments = source_arguments(columns, where, "predictions", "labels")

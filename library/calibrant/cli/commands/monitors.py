@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -183,7 +184,7 @@ def _coverage(window: str, pit: PitReading) -> Table:
 
 def _adaptive(reading: AdaptiveReading) -> Table:
     """The progress of an error level that follows the coverage."""
-    facts = {"version": _version(reading), "level in force": f"{reading.level:.4g}"}
+    facts = {"version": _version(reading.versions, reading.in_force), "level in force": f"{reading.level:.4g}"}
     facts |= {"next level": f"{reading.next_level:.4g}", "labelled rows": f"{reading.rows:,}"}
     if reading.error is not None and reading.bound is not None:
         facts["share of misses"] = f"{reading.error:.4g}, at most {reading.bound:.2g} from {reading.target:.4g}"
@@ -192,7 +193,11 @@ def _adaptive(reading: AdaptiveReading) -> Table:
 
 def _online(reading: OnlineReading) -> Table:
     """The progress of an online map, and its experts with a weight of at least 1 %, largest first."""
-    facts = {"version": _version(reading), "time buckets": f"{reading.rounds:,}", "labelled rows": f"{reading.rows:,}"}
+    facts = {
+        "version": _version(reading.versions, reading.in_force),
+        "time buckets": f"{reading.rounds:,}",
+        "labelled rows": f"{reading.rows:,}",
+    }
     facts["rows without a label in time"] = f"{reading.unlabelled:,}"
     facts["evidence for a new version"] = f"{reading.log_e:.2f} of {reading.bound:.2f}"
     for expert, weight in sorted(reading.weights.items(), key=lambda item: -item[1]):
@@ -201,10 +206,9 @@ def _online(reading: OnlineReading) -> Table:
     return table("online map", "value", rows=facts.items())
 
 
-def _version(reading: AdaptiveReading | OnlineReading) -> str:
-    """The version of the map in force."""
-    versions = (str(stored.version or "-") for stored in reversed(reading.versions) if stored.map == reading.in_force)
-    return next(versions, "-")
+def _version(versions: Sequence[Any], in_force: str | None) -> str:
+    """The newest version of the map in force."""
+    return next((str(stored.version or "-") for stored in reversed(versions) if stored.map == in_force), "-")
 
 
 @monitors.command()
