@@ -29,7 +29,7 @@ def _numbers(text: str | None, flag: str) -> list[float] | None:
         raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
 
 
-@reads_a_file("features", "known", "groups", "times")
+@reads_a_file("features", "known", "groups", "times", "by", "level", "levels")
 def decide(
     file: File,
     columns: Columns,
