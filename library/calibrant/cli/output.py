@@ -163,7 +163,7 @@ class Bar:
     def __call__(self, done: int, total: int, stage: str) -> None:
         """Update the bar; a progress callback of ``calibrant.core.progress``."""
         if self._shown is None and time.monotonic() - self._began >= _SECONDS:
-            self._shown = _progress()
+            self._shown = progress_of(stays=False)
             self._shown.start()
             self._shown.add_task("", stage="", total=1.0)
         if self._shown is not None:
@@ -202,10 +202,12 @@ def working(stage: str) -> Iterator[None]:
         yield
 
 
-def _progress() -> Progress:
+def progress_of(*, stays: bool) -> Progress:
+    """Return a progress bar of terminals, or one that ``stays`` after its end and is written to files too."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
+    hidden = not stays and not console.is_terminal
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=not stays, disable=hidden)

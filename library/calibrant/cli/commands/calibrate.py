@@ -24,7 +24,7 @@ import contextlib
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -104,34 +104,6 @@ def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> 
         return calibrated
     fitted: DistributionMap = applied
     return fitted.apply_checked(rows.forecasts, by=rows.by)
-
-
-class InOrderFlags(NamedTuple):
-    """Options of a recalibration in the order of time; ``scale`` is the value of --scale."""
-
-    half_life: float
-    scale: str
-    support: Support
-    options: Mapping[str, Any]
-
-
-def _recalibrated(engine: Engine, rows: ForecastSheet, how: InOrderFlags) -> AdaptiveForecasts:
-    """Recalibrate the rows in the order of time."""
-    unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
-    if unknown:
-        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
-    recalibrated: AdaptiveForecasts = engine.function("recalibrate_in_order")(
-        rows.observed,
-        rows.times,
-        rows.known,
-        half_life=how.half_life,
-        horizon=rows.by,
-        scale="identity" if how.scale == "probability" else how.scale,
-        support=how.support,
-        **rows.forecasts,
-        **how.options,
-    )
-    return recalibrated
 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
@@ -292,9 +264,8 @@ def calibrate(
         if map_of is not None or bounds or alpha is not None:
             flag = "--map" if map_of is not None else "--bounds" if bounds else "--alpha"
             raise typer.BadParameter(f"cannot be combined with {flag}", param_hint="--half-life")
-        with errors_in_a_line():
-            how = InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option))
-            _in_order(file, columns, how, out, server)
+        ends = read_support(support)
+        _in_order(file, columns, out, server, half_life=half_life, support=ends, options=read_options(option))
         return
     in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
     for flag, stated in {**in_order, "--support": support, "--option": option}.items():
@@ -302,18 +273,20 @@ def calibrate(
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
-    _with_map(file, columns, map_of, SetFlags(seed, bounds, alpha), out, server)
+    _with_map(file, columns, map_of, out, server, seed=seed, bounds=bounds, alpha=alpha)
 
 
-class SetFlags(NamedTuple):
-    """Options of maps to prediction sets, and of Venn-Abers maps."""
-
-    seed: int | None = None
-    bounds: bool = False
-    alpha: float | None = None
-
-
-def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: Path, server: str | None) -> None:
+def _with_map(
+    file: Path,
+    columns: Columns,
+    map_of: str,
+    out: Path,
+    server: str | None,
+    *,
+    seed: int | None,
+    bounds: bool,
+    alpha: float | None,
+) -> None:
     """Apply a map to the rows of a file, and write them."""
     with engine_of(server) as engine:
         applied: Any = read_map(map_of, server)
@@ -321,10 +294,10 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
 
         document = engine.document(applied)
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, value in {"--group": columns["groups"], "--seed": flags.seed, "--alpha": flags.alpha}.items():
+        for flag, value in {"--group": columns["groups"], "--seed": seed, "--alpha": alpha}.items():
             if value is not None and not of_sets:
                 raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
-        if flags.bounds and document.get("family") != "venn-abers":
+        if bounds and document.get("family") != "venn-abers":
             raise typer.BadParameter("is for maps of venn-abers of one event", param_hint="--bounds")
         check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
@@ -339,24 +312,44 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
             if of_sets:
                 import numpy as np
 
-                sets = sets_of(engine, rows, applied, document, flags.seed, flags.alpha)
+                sets = sets_of(engine, rows, applied, document, seed, alpha)
                 say_sizes(sets)
                 values, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
             else:
-                values = _calibrated(engine, rows, applied, bounds=flags.bounds)
-                names = BOUNDS if flags.bounds else document.get("class_names") or rows.classes
+                values = _calibrated(engine, rows, applied, bounds=bounds)
+                names = BOUNDS if bounds else document.get("class_names") or rows.classes
             write_calibrated(source, file, values, names, out, columns["decimal"], columns["encoding"])
 
 
-def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server: str | None) -> None:
+def _in_order(
+    file: Path,
+    columns: Columns,
+    out: Path,
+    server: str | None,
+    *,
+    half_life: float,
+    support: Support,
+    options: Mapping[str, Any],
+) -> None:
     """Recalibrate forecasts in the order of time, and write them like those of a map."""
     for flag, column in (("--time", columns["times"]), ("--known", columns["known"])):
         if column is None:
             raise typer.BadParameter("is needed with --half-life", param_hint=flag)
-    with source_of(file) as source:
+    if unknown := [name for name in options if name not in ("shift", "widen", "narrow")]:
+        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
+    with engine_of(server) as engine, source_of(file) as source:
         sheet = read_forecast_rows(file, columns, unused=("groups",), source=source)
-        with engine_of(server) as engine:
-            recalibrated = _recalibrated(engine, sheet, how)
+        recalibrated: AdaptiveForecasts = engine.function("recalibrate_in_order")(
+            sheet.observed,
+            sheet.times,
+            sheet.known,
+            half_life=half_life,
+            horizon=sheet.by,
+            scale="identity" if columns["scale"] == "probability" else columns["scale"],
+            support=support,
+            **sheet.forecasts,
+            **options,
+        )
         changed = int((recalibrated.n_known > 0).sum())
         say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
         _write_forecasts(source, file, recalibrated.forecasts, out, columns)
