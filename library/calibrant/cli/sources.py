@@ -98,14 +98,14 @@ def _not_json(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity, which are text
 
 
-def evaluated_source(source: str, arguments: dict[str, Any], map: Any, **options: Any) -> dict[str, Any]:
+def evaluated_source(source: str, arguments: dict[str, Any], map: Any) -> dict[str, Any]:
     """Evaluate a source, with the document of a ``map``; returns the JSON of ``POST /evaluate``."""
     from calibrant.distributed.sources import evaluate_source
     from calibrant.maps.calibration_map import load
 
     fitted = None if map is None else load(map)
     with bar() as shown:
-        report = evaluate_source(source, map=fitted, progress=shown, **arguments, **options)
+        report = evaluate_source(source, map=fitted, progress=shown, **arguments)
     if report.basis is not None:
         say(_sentence(report.basis))
     return report.to_dict()

@@ -257,15 +257,14 @@ def evaluate(
             gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
             if source is None:
                 rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
-                how = (interval, resamples, seed, cluster_variance)
-                report = evaluated(
-                    engine, rows, EvaluateFlags(measures, None, reduction_of(rows, reduction), applied, *how)
-                )
                 classes = rows.classes
+                event = reduction_of(rows, reduction)
+                how = EvaluateFlags(measures, None, event, applied, interval, resamples, seed, cluster_variance)
+                report = evaluated(engine, rows, how)
             else:
                 arguments = source_arguments(columns, where, "predictions", "labels")
-                flags = {"interval": interval, "resamples": resamples, "seed": seed}
-                report = evaluated_source(source, arguments, applied, measures=measures, **flags)
+                arguments |= {"measures": measures, "interval": interval, "resamples": resamples, "seed": seed}
+                report = evaluated_source(source, arguments, applied)
     _finish(report, gate, classes, "group" if time is None else "period", interval, as_json=as_json)
 
 

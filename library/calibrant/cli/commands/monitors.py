@@ -89,12 +89,9 @@ def create(
     """Create a monitor and print its name."""
     fields = {} if definition is None else _definition(definition)
     options: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
-    options |= {"bucket": bucket, "retention": retention, "coverage": coverage}
+    options |= {"bucket": bucket, "retention": retention, "coverage": coverage, "measures": read_measures(measure)}
+    options["windows"] = [_window(text) for text in window] if window else None
     fields |= {field: value for field, value in options.items() if value is not None}
-    if window:
-        fields["windows"] = [_window(text) for text in window]
-    if measure:
-        fields["measures"] = read_measures(measure)
     with client_of(server, _WHOSE) as client:
         try:
             created = client.create_monitor(name, **fields)
