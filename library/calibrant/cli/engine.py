@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +14,12 @@ import typer
 
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import read_json
-from calibrant.cli.output import STANDARD, bar
+from calibrant.cli.output import STANDARD, bar, say
 from calibrant.cli.server_url import client_of
 
 if TYPE_CHECKING:
     from calibrant.client import Calibrant
+    from calibrant.client.calls.maps import Applied, AppliedSets
     from calibrant.io.table import ForecastSheet, Sheet
 
 
@@ -34,11 +35,26 @@ class Engine(NamedTuple):
         function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
         return function
 
-    def call(self, name: str, rows: Sheet | ForecastSheet, /, **options: Any) -> Any:
-        """Return what the function or method with this name makes of the rows; its jobs have a progress bar."""
+    def document(self, applied: Any) -> dict[str, Any]:
+        """Return the document of a map that ``read_map`` returned: itself, or that of the reference on the server."""
+        document: dict[str, Any] = applied if self.client is None else self.client.map(applied).document
+        return document
+
+    def call(
+        self, name: str, rows: Sheet | ForecastSheet, /, models: Mapping[str, Sheet] | None = None, **options: Any
+    ) -> Any:
+        """Return what the function or method with this name makes of the rows; its jobs have a progress bar.
+
+        Predictions of ``models`` replace those of the rows. Options that are None are left out.
+        """
         from calibrant.core.progress import reporting
 
-        function, arguments = self.function(name), {**arguments_of(rows), **options}
+        function, arguments = self.function(name), arguments_of(rows)
+        if models is not None:
+            predictions = {model: sheet.predictions for model, sheet in models.items()}
+            del arguments["predictions"]
+            arguments["predictions" if self.client is None else "models"] = predictions
+        arguments |= {option: value for option, value in options.items() if value is not None}
         with bar() as shown:
             if self.client is None:
                 with reporting(shown):
@@ -101,6 +117,11 @@ def read_map(text: str | None, server: str | None) -> str | dict[str, Any] | Non
             param_hint="--map",
         )
     return read_document(path)
+
+
+def say_map(answer: Applied | AppliedSets) -> None:
+    """Print the map that a server applied: a name or an alias does not tell the version."""
+    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,52 +31,39 @@ class ExtraColumns:
 
 
 def send_file(
-    client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns
+    client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns, *, regression: bool
 ) -> IngestionResult:
-    """Send the rows of a file to a monitor; raises ``Refused`` if the file cannot be read."""
+    """Send the content of a file to a monitor, of regression or of classes; raises ``Refused`` if it cannot be read."""
+    from calibrant.io.table import ForecastSheet
+
     with source_of(file) as source:
         if what == "labels":
-            ids, labels = _ids_and_labels(source, file, columns, extra)
-            return client.send_labels(monitor, ids, labels, timestamps=_times(source, file, columns, extra.times))
-        sheet = read_rows(file, columns, labelled=what == "rows", unused=("weights",), source=source)
-        _note_weights(sheet)
+            ids = _texts(source, file, columns, extra.ids or "")
+            outcomes: list[Any] = (_outcomes if regression else _classes)(source, file, columns)
+            return client.send_labels(monitor, ids, outcomes, timestamps=_times(source, file, columns, extra.times))
+        read: Callable[..., Sheet | ForecastSheet] = read_forecast_rows if regression else read_rows
+        sheet = read(file, columns, labelled=what == "rows", unused=("weights",), source=source)
+        if any(note.startswith("weights: ") for note in sheet.notes):
+            say("weights: not sent, because monitors count each row once")
         optional: dict[str, Any] = {"timestamps": _times(source, file, columns, extra.times), "groups": sheet.groups}
         named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
-    if what == "predictions":
-        return client.send_predictions(monitor, named or [], sheet.predictions, **optional)
-    if sheet.reduction is not None and client.monitor(monitor).monitor.reduction != sheet.reduction:
-        text = "the file has the confidence in a predicted class, which is for a monitor with --reduction confidence"
-        raise Refused(f"{name_of(file)}: {text}; for P(Y=1), give the classes of the labels with --map-label")
-    if sheet.labels is None:
-        raise Refused(f"{name_of(file)}: no column of labels found; name it with --label")
-    return client.send_rows(monitor, sheet.predictions, sheet.labels, ids=named, **optional)
-
-
-def send_forecast_file(
-    client: Calibrant, monitor: str, file: Path, what: What, columns: Columns, extra: ExtraColumns
-) -> IngestionResult:
-    """Send the forecasts or outcomes of a file to a monitor of regression; raises ``Refused``."""
-    with source_of(file) as source:
-        times = _times(source, file, columns, extra.times)
-        if what == "labels":
-            ids, observed = _texts(source, file, columns, extra.ids or ""), _outcomes(source, file, columns)
-            return client.send_labels(monitor, ids, observed, timestamps=times)
-        sheet = read_forecast_rows(file, columns, labelled=what == "rows", unused=("weights",), source=source)
-        _note_weights(sheet)
-        named = None if extra.ids is None else _texts(source, file, columns, extra.ids)
-    values = _values(sheet, client.monitor(monitor).monitor.forecast, file)
-    optional: dict[str, Any] = {"timestamps": times, "groups": sheet.groups}
+    values: Any
+    if isinstance(sheet, ForecastSheet):
+        values, labels = _values(sheet, client.monitor(monitor).monitor.forecast, file), sheet.observed
+    else:
+        values, labels = sheet.predictions, sheet.labels
+        reduction = sheet.reduction if what == "rows" else None
+        if reduction is not None and client.monitor(monitor).monitor.reduction != reduction:
+            text = (
+                "the file has the confidence in a predicted class, which is for a monitor with --reduction confidence"
+            )
+            raise Refused(f"{name_of(file)}: {text}; for P(Y=1), give the classes of the labels with --map-label")
     if what == "predictions":
         return client.send_predictions(monitor, named or [], values, **optional)
-    if sheet.observed is None:
-        raise Refused(f"{name_of(file)}: no column of outcomes found; name it with --label")
-    return client.send_rows(monitor, values, sheet.observed, ids=named, **optional)
-
-
-def _note_weights(sheet: Sheet | ForecastSheet) -> None:
-    """Print that columns that may be weights are not sent."""
-    if any(note.startswith("weights: ") for note in sheet.notes):
-        say("weights: not sent, because monitors count each row once")
+    if labels is None:
+        column = "outcomes" if regression else "labels"
+        raise Refused(f"{name_of(file)}: no column of {column} found; name it with --label")
+    return client.send_rows(monitor, values, labels, ids=named, **optional)
 
 
 def _values(sheet: ForecastSheet, taken: MonitorForecast | None, file: Path) -> npt.NDArray[Any]:
@@ -117,14 +104,11 @@ def _outcomes(source: BinaryIO, file: Path, columns: Columns) -> list[float]:
     return outcomes
 
 
-def _ids_and_labels(source: BinaryIO, file: Path, columns: Columns, extra: ExtraColumns) -> tuple[list[str], list[int]]:
+def _classes(source: BinaryIO, file: Path, columns: Columns) -> list[int]:
     if columns["labels"] is None:
         raise Refused("--what labels needs --label, the column of the labels")
-    texts = _texts(source, file, columns, columns["labels"])
-    mapping = options_of(columns).mapping or {}
-    return _texts(source, file, columns, extra.ids or ""), [
-        _class_of(texts, i, mapping, file) for i in range(len(texts))
-    ]
+    texts, mapping = _texts(source, file, columns, columns["labels"]), options_of(columns).mapping or {}
+    return [_class_of(texts, i, mapping, file) for i in range(len(texts))]
 
 
 def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Path) -> int:

@@ -32,6 +32,14 @@ AllowShapeChange = Annotated[
         help="Allow the shape of the output to differ from that of the newest map with this name.",
     ),
 ]
+
+
+def map_option(effect: str = "") -> Any:
+    """Return the option --map of a command; ``effect`` is what the map changes, as a clause after a semicolon."""
+    start = f"Calibration map{f'; {effect}. A' if effect else ': a'}"
+    return typer.Option("--map", help=f"{start} JSON file, or with --server an id, name, name:3 or name@alias.")
+
+
 Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, tests and folds.")]
 SEED, RESAMPLES = 0, 1000
 
@@ -57,18 +65,19 @@ def read_measures(texts: Sequence[str] | None) -> list[str | dict[str, Any]] | N
         if len(names) > 1 and not text.lstrip().startswith("{"):
             repeated = " ".join(f"--measure {name}" for name in names)
             raise typer.BadParameter(f"takes one measure; repeat it: {repeated}", param_hint="--measure")
-    return [read_object(text) if text.lstrip().startswith("{") else text for text in texts] if texts else None
+    return [read_request(text) for text in texts] if texts else None
 
 
-def read_object(text: str, flag: str = "--measure") -> dict[str, Any]:
-    """Parse a JSON object in an option."""
+def read_request(text: str, flag: str = "--measure") -> str | dict[str, Any]:
+    """Parse an option: a name, or a JSON object with a name and options."""
+    if not text.lstrip().startswith("{"):
+        return text
     try:
-        read: dict[str, Any] = read_json(text)
+        requested: dict[str, Any] = read_json(text)
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(
-            f"is not valid JSON: {error.msg}, at character {error.pos + 1}", param_hint=flag
-        ) from None
-    return read
+        place = f"at character {error.pos + 1}"
+        raise typer.BadParameter(f"is not valid JSON: {error.msg}, {place}", param_hint=flag) from None
+    return requested
 
 
 def read_options(pairs: Sequence[str] | None) -> dict[str, Any]:

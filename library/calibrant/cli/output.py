@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -72,17 +72,17 @@ def write_lines(*parts: str | Table) -> None:
         file.write(lines.encode())
 
 
-def table(*columns: str, left: int = 1, title: str | None = None) -> Table:
-    """Return an empty table; the columns after the first ``left`` ones are right-aligned."""
+def table(*columns: str, left: int = 1, rows: Iterable[Sequence[str | None]] = ()) -> Table:
+    """Return a table of these rows; the columns after the first ``left`` ones are right-aligned."""
     from rich import box
     from rich.table import Table
 
-    empty = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False
-    )
+    filled = Table(box=box.SIMPLE_HEAD if _console().is_terminal else None, pad_edge=False)
     for i, name in enumerate(columns):
-        empty.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
-    return empty
+        filled.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    for row in rows:
+        filled.add_row(*row)
+    return filled
 
 
 def _console() -> Console:
@@ -163,7 +163,7 @@ class Bar:
     def __call__(self, done: int, total: int, stage: str) -> None:
         """Update the bar; a progress callback of ``calibrant.core.progress``."""
         if self._shown is None and time.monotonic() - self._began >= _SECONDS:
-            self._shown = _progress()
+            self._shown = progress_of(stays=False)
             self._shown.start()
             self._shown.add_task("", stage="", total=1.0)
         if self._shown is not None:
@@ -202,10 +202,12 @@ def working(stage: str) -> Iterator[None]:
         yield
 
 
-def _progress() -> Progress:
+def progress_of(*, stays: bool) -> Progress:
+    """Return a progress bar of terminals, or one that ``stays`` after its end and is written to files too."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
+    hidden = not stays and not console.is_terminal
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=not stays, disable=hidden)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant.cli.exits import Refused
-from calibrant.cli.rows import Columns
-from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
@@ -23,17 +21,6 @@ SupportOf = Annotated[
         "'0,' for counts. Quantiles are clipped to this range.",
     ),
 ]
-
-
-def check_alone(*, regression: bool, columns: Columns) -> None:
-    """Raise ``BadParameter`` for options of a file that do not fit the kind of predictions."""
-    other, what = (
-        ("classes", "cannot be combined with --regression") if regression else ("numbers", "needs --regression")
-    )
-    for name, option in OPTIONS.items():
-        value = columns.get(name)
-        if option.kind == other and value is not None and (option.default is None or value is True):
-            raise typer.BadParameter(what, param_hint=option.flag)
 
 
 def read_distribution_map(document: Mapping[str, Any] | str) -> DistributionMap:

@@ -201,10 +201,7 @@ def _problems(report: Json) -> Iterator[str]:
 def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table without its empty columns."""
     filled = [i for i in range(len(columns)) if any(row[i] != _NONE for row in rows)]
-    shown = table(*(columns[i] for i in filled))
-    for row in rows:
-        shown.add_row(*(row[i] for i in filled))
-    return shown
+    return table(*(columns[i] for i in filled), rows=([row[i] for i in filled] for row in rows))
 
 
 def _number(value: float | None) -> str:

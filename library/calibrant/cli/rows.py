@@ -52,7 +52,8 @@ Columns: TypeAlias = Mapping[str, Any]
 def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace the parameter ``columns`` of a command by the options of its file.
 
-    ``without`` are options that the command does not have, and ``helps`` are descriptions that differ.
+    ``without`` are options that the command does not have, and ``helps`` are descriptions that differ. Options that do
+    not fit the kind of predictions are refused if the command has --regression.
     """
 
     def replaced(command: Callable[..., None]) -> Callable[..., None]:
@@ -76,6 +77,8 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
             columns = {name: arguments.pop(name) for name in names}
             if len(arguments.get("files", ())) < 2:
                 check_join(columns)
+            if "regression" in arguments:
+                check_alone(regression=arguments["regression"], columns=columns)
             command(columns=columns, **arguments)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -91,6 +94,17 @@ def check_join(columns: Columns) -> None:
     for name, other in needed.items():
         if columns.get(name) and not columns.get(other):
             raise typer.BadParameter(f"needs {_FLAGS[other]}", param_hint=_FLAGS[name])
+
+
+def check_alone(*, regression: bool, columns: Columns) -> None:
+    """Raise ``BadParameter`` for options of a file that do not fit the kind of predictions."""
+    other, what = (
+        ("classes", "cannot be combined with --regression") if regression else ("numbers", "needs --regression")
+    )
+    for name, option in OPTIONS.items():
+        value = columns.get(name)
+        if option.kind == other and value is not None and (option.default is None or value is True):
+            raise typer.BadParameter(what, param_hint=option.flag)
 
 
 def options_of(columns: Columns, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli.engine import Engine
-from calibrant.cli.output import bar, counted, say
+from calibrant.cli.engine import Engine, say_map
+from calibrant.cli.output import counted, say
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -34,20 +34,6 @@ def rows_of_sets(rows: Sheet, *, by_group: bool) -> Sheet:
     return rows if by_group else replace(rows, groups=None)
 
 
-def fit_document(rows: Sheet, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Fit a set map to the rows in this process, and return its document."""
-    from calibrant.cli.rows import batch_of
-    from calibrant.core.options import read_seed
-    from calibrant.core.progress import reporting
-    from calibrant.sets.fitting import SetFitting
-
-    fitting = SetFitting.read(method, options, where="/options")
-    read_seed(seed)
-    with bar() as shown, reporting(shown):
-        names = None if rows.classes is None else tuple(rows.classes)
-        return fitting.run(batch_of(rows), rows.groups, seed, names).to_document()
-
-
 def sets_of(
     engine: Engine, rows: Sheet, applied: Any, document: dict[str, Any], seed: int | None, alpha: float | None = None
 ) -> PredictionSets:
@@ -57,7 +43,7 @@ def sets_of(
     rows = rows_of_sets(rows, by_group=document["parameters"].get("groups") is not None)
     if engine.client is not None:
         answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed, alpha=alpha)
-        say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
+        say_map(answer)
         sets: PredictionSets = answer.sets
         return sets
     from calibrant.core.batch import read_predictions

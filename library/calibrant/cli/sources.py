@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calibrant.cli.exits import Refused
 from calibrant.cli.output import STANDARD, bar, counted, say
 from calibrant.cli.rows import Columns
 from calibrant.io.options import OPTIONS
@@ -43,14 +42,20 @@ Where = Annotated[
 ]
 
 
-def source_of(file: Path, server: str | None) -> str | None:
-    """Return the URL, pattern or folder that a command has for a file; None for a single file."""
+def source_of(file: Path, server: str | None, where: Sequence[str] | None = None) -> str | None:
+    """Return the URL, pattern or folder that a command has for a file; None for a single file.
+
+    Raises ``BadParameter`` for a source with --server, and for a single file with --where.
+    """
     text = str(file)
     url = re.match(r"(s3|gs|abfss?|file):/+", text)  # a path has lost the second slash
     if url is None and (file == STANDARD or file.is_file() or not (file.is_dir() or re.search(r"[*?\[]", text))):
+        if where:
+            raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
         return None
     if server:
-        raise Refused("a server reads the sources that it declares; send it a file, or omit --server")
+        reads = "a server reads the sources that it declares; send it a file, or omit --server"
+        raise typer.BadParameter(reads, param_hint="--server")
     return text if url is None else f"{url[1]}://{'/' if url[1] == 'file' else ''}{text[url.end() :]}"
 
 
@@ -93,12 +98,14 @@ def _not_json(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity, which are text
 
 
-def evaluated_source(source: str, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """Evaluate a source; returns the JSON of ``POST /evaluate``."""
+def evaluated_source(source: str, arguments: dict[str, Any], map: Any) -> dict[str, Any]:
+    """Evaluate a source, with the document of a ``map``; returns the JSON of ``POST /evaluate``."""
     from calibrant.distributed.sources import evaluate_source
+    from calibrant.maps.calibration_map import load
 
+    fitted = None if map is None else load(map)
     with bar() as shown:
-        report = evaluate_source(source, progress=shown, **arguments, **options)
+        report = evaluate_source(source, map=fitted, progress=shown, **arguments)
     if report.basis is not None:
         say(_sentence(report.basis))
     return report.to_dict()

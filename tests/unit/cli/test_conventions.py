@@ -47,6 +47,7 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
         (["evaluate", "FILE", "--labels", "y.csv"], 2, "did you mean --labels-from FILE --id COLUMN"),
         (["grades", "FILE", "--pd", "pd"], 2, "did you mean --prediction"),
         (["decide", "FILE", "--top", "100"], 2, "did you mean --capacity"),
+        (["decide", "FILE", "--level", "0.9"], 2, "No such option: --level"),
         (["evaluate", "FILE", "--measure", "ecee"], 1, "did you mean ece"),
         (["evaluate", "FILE", "--map", "platt"], 2, "calibrant fit FILE --method platt --out map.json"),
         (["evaluate", "FILE", "--class-names", "a"], 2, "different names separated by commas"),

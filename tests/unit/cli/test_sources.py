@@ -137,6 +137,13 @@ def test_an_option_that_a_folder_does_not_have_is_not_named(
     assert named in error_of(run("evaluate", folder, *flags))
 
 
+@pytest.mark.parametrize("command", ["evaluate", "fit", "compare", "calibrate"])
+def test_a_folder_for_a_server_ends_with_a_traceback(run: Run, folder: Path, command: str) -> None:
+    found = run(command, folder, *NAMED, "--server", "http://127.0.0.1:9")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "a server reads the sources that it declares" in " ".join(found.stderr.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(
     ("text", "condition"),
     [

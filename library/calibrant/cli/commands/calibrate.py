@@ -24,18 +24,19 @@ import contextlib
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
-from calibrant.cli.engine import Engine, engine_of, read_map
+from calibrant.cli.engine import Engine, engine_of, read_map, say_map
 from calibrant.cli.exits import Refused, errors_in_a_line, is_stated
-from calibrant.cli.options import read_options
+from calibrant.cli.options import map_option, read_options
 from calibrant.cli.output import STANDARD, Out, bar, counted, opened, say
-from calibrant.cli.regression import SupportOf, check_alone, map_for, read_support
+from calibrant.cli.regression import SupportOf, map_for, read_support
 from calibrant.cli.rows import (
     Columns,
     File,
+    check_alone,
     columns_for,
     name_of,
     read_forecast_rows,
@@ -50,7 +51,6 @@ from calibrant.cli.sources import source_of as source_of_url
 from calibrant.io.calibrated import BOUNDS
 
 if TYPE_CHECKING:
-    from calibrant.client.calls.maps import Applied
     from calibrant.client.frames import ForecastArguments
     from calibrant.core.batch import Integers
     from calibrant.core.cells import Floats
@@ -63,12 +63,16 @@ if TYPE_CHECKING:
 # --- Application of a map, in this process or on a server
 
 
-def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
-    """Apply a map to the predictions."""
+def _calibrated(engine: Engine, rows: Sheet, applied: Any, *, bounds: bool) -> Floats:
+    """Apply a map to the predictions; with ``bounds`` beside the two probabilities that each is merged from, (n, 3)."""
+    import numpy as np
+
+    if engine.client is not None and bounds:
+        return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
     if engine.client is not None:
         features = {} if rows.features is None else {"features": rows.features}
         answer = engine.client.calibrate(applied, rows.predictions, scale=rows.scale, return_map=True, **features)
-        _say_map(answer)
+        say_map(answer)
         calibrated: Floats = answer.calibrated
         return calibrated
     from calibrant.core.batch import read_predictions, with_features
@@ -78,20 +82,8 @@ def _calibrated(engine: Engine, rows: Sheet, applied: Any) -> Floats:
     if rows.features is not None:
         predictions = with_features(predictions, rows.features)
         _say_fallbacks(fitted.fallbacks_checked(predictions.features), len(rows))
-    return fitted.apply_checked(predictions)
-
-
-def _bounds(engine: Engine, rows: Sheet, applied: Any) -> Floats:
-    """Apply a Venn-Abers map, and return the probabilities beside the two that each is merged from, (n, 3)."""
-    import numpy as np
-
-    if engine.client is not None:
-        return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
-    from calibrant.core.batch import read_predictions
-    from calibrant.maps.calibration_map import load
-
-    fitted, predictions = load(applied), read_predictions(rows.predictions, scale=rows.scale)
-    return np.column_stack([fitted.apply_checked(predictions), *fitted.bounds_checked(predictions)])
+    calibrated = fitted.apply_checked(predictions)
+    return np.column_stack([calibrated, *fitted.bounds_checked(predictions)]) if bounds else calibrated
 
 
 def _say_fallbacks(counts: Mapping[str, Any], n: int) -> None:
@@ -107,44 +99,11 @@ def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> 
     if engine.client is not None:
         forecasts = cast("ForecastArguments", {**rows.forecasts, "by": rows.by})
         answer = engine.client.calibrate_distribution(applied, return_map=True, **forecasts)
-        _say_map(answer)
+        say_map(answer)
         calibrated: Forecasts = answer.calibrated
         return calibrated
     fitted: DistributionMap = applied
     return fitted.apply_checked(rows.forecasts, by=rows.by)
-
-
-def _say_map(answer: Applied) -> None:
-    """Print the map that a server applied: a name or an alias does not tell the version."""
-    say(f"applied map {answer.map}" + ("" if answer.version is None else f", version {answer.version}"))
-
-
-class InOrderFlags(NamedTuple):
-    """Options of a recalibration in the order of time; ``scale`` is the value of --scale."""
-
-    half_life: float
-    scale: str
-    support: Support
-    options: Mapping[str, Any]
-
-
-def _recalibrated(engine: Engine, rows: ForecastSheet, how: InOrderFlags) -> AdaptiveForecasts:
-    """Recalibrate the rows in the order of time."""
-    unknown = [name for name in how.options if name not in ("shift", "widen", "narrow")]
-    if unknown:
-        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
-    recalibrated: AdaptiveForecasts = engine.function("recalibrate_in_order")(
-        rows.observed,
-        rows.times,
-        rows.known,
-        half_life=how.half_life,
-        horizon=rows.by,
-        scale="identity" if how.scale == "probability" else how.scale,
-        support=how.support,
-        **rows.forecasts,
-        **how.options,
-    )
-    return recalibrated
 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
@@ -169,10 +128,7 @@ def write_calibrated(
     """
     suffix = out.suffix.lower()
     if suffix == ".npz":
-        import numpy as np
-
-        with opened(out) as npz:
-            np.savez(npz, allow_pickle=False, calibrated=calibrated)
+        _write_arrays(out, {"calibrated": calibrated})
         return
     from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
     from calibrant.io.detection import open_table
@@ -219,20 +175,19 @@ def _write_table(table: Any, out: Path) -> None:
             writer.write_table(table)
 
 
-def _write_arrays(forecasts: Forecasts, out: Path) -> None:
-    """Write predictive distributions as the arrays of their kind."""
+def _write_arrays(out: Path, arrays: Mapping[str, Any]) -> None:
     import numpy as np
 
-    from calibrant.distributions.forecasts import FIELDS
-
     with opened(out) as npz:
-        arrays = {name: np.asarray(getattr(forecasts, name)) for name in FIELDS[forecasts.kind]}
         np.savez(npz, allow_pickle=False, **arrays)
 
 
 def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, columns: Columns) -> None:
+    """Write predictive distributions, to NPZ as the arrays of their kind."""
     if out.suffix.lower() == ".npz":
-        _write_arrays(forecasts, out)
+        from calibrant.distributions.forecasts import FIELDS
+
+        _write_arrays(out, {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]})
         return
     from calibrant.io.calibrated import forecast_columns
 
@@ -242,10 +197,7 @@ def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Pa
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option("--map", help="Calibration map: a JSON file, or with --server an id, name, name:3 or name@alias."),
-]
+MapOf = Annotated[str | None, map_option()]
 HalfLife = Annotated[
     float | None,
     typer.Option(
@@ -291,7 +243,7 @@ def calibrate(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
-    source_of_files = source_of_url(file, server)
+    source_of_files = source_of_url(file, server, where)
     if source_of_files is not None:
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
@@ -306,17 +258,14 @@ def calibrate(
             named = {name: arguments[name] for name in ("prediction", "where")}
             scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
-    if where:
-        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
         if map_of is not None or bounds or alpha is not None:
             flag = "--map" if map_of is not None else "--bounds" if bounds else "--alpha"
             raise typer.BadParameter(f"cannot be combined with {flag}", param_hint="--half-life")
-        with errors_in_a_line():
-            how = InOrderFlags(half_life, columns["scale"], read_support(support), read_options(option))
-            _in_order(file, columns, how, out, server)
+        ends = read_support(support)
+        _in_order(file, columns, out, server, half_life=half_life, support=ends, options=read_options(option))
         return
     in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
     for flag, stated in {**in_order, "--support": support, "--option": option}.items():
@@ -324,29 +273,31 @@ def calibrate(
             raise typer.BadParameter("needs --half-life", param_hint=flag)
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
-    _with_map(file, columns, map_of, SetFlags(seed, bounds, alpha), out, server)
+    _with_map(file, columns, map_of, out, server, seed=seed, bounds=bounds, alpha=alpha)
 
 
-class SetFlags(NamedTuple):
-    """Options of maps to prediction sets, and of Venn-Abers maps."""
-
-    seed: int | None = None
-    bounds: bool = False
-    alpha: float | None = None
-
-
-def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: Path, server: str | None) -> None:
+def _with_map(
+    file: Path,
+    columns: Columns,
+    map_of: str,
+    out: Path,
+    server: str | None,
+    *,
+    seed: int | None,
+    bounds: bool,
+    alpha: float | None,
+) -> None:
     """Apply a map to the rows of a file, and write them."""
     with engine_of(server) as engine:
         applied: Any = read_map(map_of, server)
         from calibrant.kinds import is_of_distributions, is_of_sets
 
-        document = applied if engine.client is None else engine.client.map(applied).document
+        document = engine.document(applied)
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, value in {"--group": columns["groups"], "--seed": flags.seed, "--alpha": flags.alpha}.items():
+        for flag, value in {"--group": columns["groups"], "--seed": seed, "--alpha": alpha}.items():
             if value is not None and not of_sets:
                 raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
-        if flags.bounds and document.get("family") != "venn-abers":
+        if bounds and document.get("family") != "venn-abers":
             raise typer.BadParameter("is for maps of venn-abers of one event", param_hint="--bounds")
         check_alone(regression=regression, columns=columns)
         with source_of(file) as source:
@@ -356,28 +307,49 @@ def _with_map(file: Path, columns: Columns, map_of: str, flags: SetFlags, out: P
                 return
             unused = () if of_sets else ("groups",)
             rows = read_rows(file, columns_for(columns, document), labelled=False, unused=unused, source=source)
+            values: Floats | Integers
+            names: Sequence[str] | None
             if of_sets:
                 import numpy as np
 
-                sets = sets_of(engine, rows, applied, document, flags.seed, flags.alpha)
+                sets = sets_of(engine, rows, applied, document, seed, alpha)
                 say_sizes(sets)
-                members, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
-                write_calibrated(source, file, members, names, out, columns["decimal"], columns["encoding"])
-                return
-            calibrated = (_bounds if flags.bounds else _calibrated)(engine, rows, applied)
-            classes = BOUNDS if flags.bounds else document.get("class_names") or rows.classes
-            write_calibrated(source, file, calibrated, classes, out, columns["decimal"], columns["encoding"])
+                values, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]
+            else:
+                values = _calibrated(engine, rows, applied, bounds=bounds)
+                names = BOUNDS if bounds else document.get("class_names") or rows.classes
+            write_calibrated(source, file, values, names, out, columns["decimal"], columns["encoding"])
 
 
-def _in_order(file: Path, columns: Columns, how: InOrderFlags, out: Path, server: str | None) -> None:
+def _in_order(
+    file: Path,
+    columns: Columns,
+    out: Path,
+    server: str | None,
+    *,
+    half_life: float,
+    support: Support,
+    options: Mapping[str, Any],
+) -> None:
     """Recalibrate forecasts in the order of time, and write them like those of a map."""
     for flag, column in (("--time", columns["times"]), ("--known", columns["known"])):
         if column is None:
             raise typer.BadParameter("is needed with --half-life", param_hint=flag)
-    with source_of(file) as source:
+    if unknown := [name for name in options if name not in ("shift", "widen", "narrow")]:
+        raise typer.BadParameter(f"{unknown[0]} must be shift, widen or narrow", param_hint="--option")
+    with engine_of(server) as engine, source_of(file) as source:
         sheet = read_forecast_rows(file, columns, unused=("groups",), source=source)
-        with engine_of(server) as engine:
-            recalibrated = _recalibrated(engine, sheet, how)
+        recalibrated: AdaptiveForecasts = engine.function("recalibrate_in_order")(
+            sheet.observed,
+            sheet.times,
+            sheet.known,
+            half_life=half_life,
+            horizon=sheet.by,
+            scale="identity" if columns["scale"] == "probability" else columns["scale"],
+            support=support,
+            **sheet.forecasts,
+            **options,
+        )
         changed = int((recalibrated.n_known > 0).sum())
         say(f"recalibrated {changed:,} of {counted(len(sheet))}; before the others no outcome was known")
         _write_forecasts(source, file, recalibrated.forecasts, out, columns)

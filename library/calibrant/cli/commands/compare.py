@@ -77,11 +77,9 @@ def compare(
 ) -> None:
     if cluster_variance is not None and columns["clusters"] is None:
         raise typer.BadParameter("needs --cluster", param_hint="--cluster-variance")
-    sources = [source for source in (source_of(file, server) for file in files) if source is not None]
-    if sources and len(files) > 1:
+    source = source_of(files[0], server, where)
+    if len(files) > 1 and any(source_of(file, server) is not None for file in files):
         raise typer.BadParameter("must be one folder, pattern or URL, with a column for each model", param_hint="FILES")
-    if where and not sources:
-        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
     with engine_of(server) as engine:
         from calibrant.measures.catalogue import read_requests
         from calibrant.measures.intervals import Resampling
@@ -91,11 +89,11 @@ def compare(
         read_requests(measures, reduction)  # before a long file is read
         Resampling.read(interval, resamples, seed, variance or "cr2")
         options: dict[str, Any] = {"rank_by": rank_by, "correction": correction}
-        how = {"interval": interval, "resamples": resamples, "seed": seed}
-        if sources:
+        how: dict[str, Any] = {"interval": interval, "resamples": resamples, "seed": seed}
+        if source is not None:
             maps = _loaded(map_of, [read_map(text, None) for text in map_of]) if map_of else None
             arguments = source_arguments(columns, where, "predictions", "labels")
-            comparison: Any = compared_source(sources[0], arguments, maps, measures=measures, **options, **how)
+            comparison: Any = compared_source(source, arguments, maps, measures=measures, **options, **how)
         elif map_of:
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")
@@ -105,13 +103,10 @@ def compare(
         elif columns["features"]:
             raise typer.BadParameter("is for maps", param_hint="--feature")
         else:
-            models = models_of(files, columns)
-            rows = next(iter(models.values()))
-            predictions = {name: sheet.predictions for name, sheet in models.items()}
-            options |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
-        if not sources:
-            options |= {"measures": measures, "reduction": reduction_of(rows, reduction)}
-            options |= {} if variance is None else {"cluster_variance": variance}
+            options["models"] = models_of(files, columns)
+            rows = next(iter(options["models"].values()))
+        if source is None:
+            options |= {"measures": measures, "reduction": reduction_of(rows, reduction), "cluster_variance": variance}
             comparison = engine.call("compare", rows, **how, **options)
     with errors_in_a_line():
         report = as_sent(comparison) if server else as_answered(comparison.to_dict())

@@ -29,7 +29,7 @@ def _numbers(text: str | None, flag: str) -> list[float] | None:
         raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
 
 
-@reads_a_file("features", "known", "groups", "times")
+@reads_a_file("features", "known", "groups", "times", "by", "level", "levels")
 def decide(
     file: File,
     columns: Columns,
@@ -64,7 +64,7 @@ def decide(
     at = _numbers(thresholds, "--thresholds")
     if criteria and at is not None:
         raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
-    several = len(columns["predictions"] or ()) > 1
+    several, reduction = len(columns["predictions"] or ()) > 1, columns["reduction"]
     if criteria and several:
         raise typer.BadParameter("must be one column: a threshold is for one model", param_hint="--prediction")
     with engine_of(server) as engine:
@@ -76,14 +76,9 @@ def decide(
             criteria["seed"] = seed
         else:
             read_thresholds(at)
-        models = dict(read_model_rows(file, columns).sheets) if several else {}
-        rows = (
-            next(iter(models.values())) if several else note_reduction(read_rows(file, columns), columns["reduction"])
-        )
-        shared: dict[str, Any] = {"reduction": reduction_of(rows, columns["reduction"]), "interval": interval}
-        if several:
-            predictions = {name: sheet.predictions for name, sheet in models.items()}
-            shared |= {"predictions": None, "models": predictions} if server else {"predictions": predictions}
+        models = read_model_rows(file, columns).sheets if several else None
+        rows = note_reduction(read_rows(file, columns), reduction) if models is None else next(iter(models.values()))
+        shared: dict[str, Any] = {"models": models, "reduction": reduction_of(rows, reduction), "interval": interval}
         name, own = ("best_threshold", criteria) if criteria else ("decision_curve", {"thresholds": at})
         answer = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
     if as_json:

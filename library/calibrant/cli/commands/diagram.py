@@ -14,10 +14,10 @@ import typer
 
 from calibrant.cli.commands.evaluate import EvaluateFlags, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
-from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Seed, read_object
+from calibrant.cli.exits import Refused
+from calibrant.cli.options import SEED, Seed, map_option, read_request
 from calibrant.cli.output import STANDARD, bar, in_a_folder, opened, say
-from calibrant.cli.regression import FAN_TIME, check_alone, map_for
+from calibrant.cli.regression import FAN_TIME, map_for
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -172,14 +172,7 @@ Diagram = Annotated[
         'sharpness or fan; or a JSON object with options, such as {"name": "by-size", "measures": ["ece", "ks"]}.',
     ),
 ]
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; the diagram overlays the predictions before and after it. A JSON file, or with --server "
-        "an id, name, name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("the diagram overlays the predictions before and after it")]
 Interval = Annotated[
     float | None,
     typer.Option(
@@ -224,38 +217,25 @@ def diagram(
     if out is not None and out != STANDARD and out.suffix not in (".svg", ".png"):
         raise typer.BadParameter("must end in .svg or .png, or be - for SVG on standard output", param_hint="--out")
     time, reduction = columns["times"], columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if time is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--time")
-    requested = _parsed(diagram or ("coverage" if regression else "reliability"))
+    requested = read_request(diagram or ("coverage" if regression else "reliability"), "--diagram")
     name = requested if isinstance(requested, str) else str(requested.get("name"))
     target = Path(f"{name}.svg") if out is None else out
-    if regression:
-        style = {"form": "png" if target.suffix == ".png" else "svg", "theme": theme, "width": width}
-        with engine_of(server) as engine:
-            fitted, sheet = map_for(read_map(map_of, server)), read_forecast_rows(file, columns)
-            content = _drawn_forecasts(engine, sheet, requested, fitted, seed, style, name_of(file))
-            with opened(target) as written:
-                written.write(content)
-        if out is None:
-            say(f"wrote {target}")
-        return
+    png = target.suffix == ".png"
     with engine_of(server) as engine:
         applied = read_map(map_of, server)
-        png = target.suffix == ".png"
-        picture = PictureFlags(requested, reduction, applied, interval, seed, theme, width, png)
-        of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
-        (replace(picture, reduction=None) if of_class else picture).check()
-        rows = read_rows(file, columns_for(columns, applied))
-        drawn = _drawn(engine, rows, replace(picture, reduction=reduction_of(rows, reduction)))
-    with errors_in_a_line(), opened(target) as written:
-        written.write(drawn)
+        if regression:
+            style = {"form": "png" if png else "svg", "theme": theme, "width": width}
+            fitted, sheet = map_for(applied), read_forecast_rows(file, columns)
+            content = _drawn_forecasts(engine, sheet, requested, fitted, seed, style, name_of(file))
+        else:
+            picture = PictureFlags(requested, reduction, applied, interval, seed, theme, width, png)
+            of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
+            (replace(picture, reduction=None) if of_class else picture).check()
+            rows = read_rows(file, columns_for(columns, applied))
+            content = _drawn(engine, rows, replace(picture, reduction=reduction_of(rows, reduction)))
+        with opened(target) as written:
+            written.write(content)
     if out is None:
         say(f"wrote {target}")
-
-
-def _parsed(text: str) -> str | dict[str, Any]:
-    """Parse ``--diagram``: a name, or a JSON object with a name and options."""
-    if not text.lstrip().startswith("{"):
-        return text
-    return read_object(text, "--diagram")

@@ -19,9 +19,9 @@ import typer
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.gate import FailAbove, FailBy, Gate
-from calibrant.cli.options import RESAMPLES, SEED, Interval, Measure, Resamples, Seed, read_measures
+from calibrant.cli.options import RESAMPLES, SEED, Interval, Measure, Resamples, Seed, map_option, read_measures
 from calibrant.cli.output import Json, bar, say, write_json, write_lines
-from calibrant.cli.regression import check_alone, map_for
+from calibrant.cli.regression import map_for
 from calibrant.cli.rows import (
     Columns,
     File,
@@ -175,14 +175,7 @@ def _merged(merged: dict[str, Any]) -> dict[str, Any]:
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; measures are given before and after it. A JSON file, or with --server an id, name, "
-        "name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("measures are given before and after it")]
 Against = Annotated[
     list[Path] | None,
     typer.Option("--against", help="With --regression: file of other forecasts of the same rows, to compare."),
@@ -232,69 +225,55 @@ def evaluate(
     time, reduction = columns["times"], columns["reduction"]
     if time is not None and columns["groups"]:
         raise typer.BadParameter("cannot be combined with --group", param_hint="--time")
-    check_alone(regression=regression, columns=columns)
     if cluster_variance is not None and (regression or columns["clusters"] is None):
         raise typer.BadParameter("needs --cluster, without --regression", param_hint="--cluster-variance")
-    grouped_by = "group" if time is None else "period"
-    if regression:
-        with engine_of(server) as engine:
+    for flag, stated in (("--against", against), ("--score", score), ("--lags", lags or None)):
+        if stated is not None and not regression:
+            raise typer.BadParameter("needs --regression", param_hint=flag)
+    source = source_of(file, server, where)
+    with engine_of(server) as engine:
+        measures, applied, classes = read_measures(measure), read_map(map_of, server), None
+        if regression:
             from calibrant.distributions.measures import read_measure_requests
 
-            chosen = read_measures(measure)
-            if chosen is not None:
-                read_measure_requests(chosen)  # before a long file is read
-            request = EvaluateForecasts(chosen, map_for(read_map(map_of, server)), interval, seed, score, lags)
-            sheet = _by_period(read_forecast_rows(file, columns), file, time)
-            sheet = _with_others(sheet, against, columns, score=score, lags=lags)
-            report = evaluated_forecasts(engine, sheet, request)
+            if measures is not None:
+                read_measure_requests(measures)  # before a long file is read
+            of_forecasts = EvaluateForecasts(measures, map_for(applied), interval, seed, score, lags)
+            sheet = _with_others(
+                _by_period(read_forecast_rows(file, columns), file, time), against, columns, of_forecasts
+            )
+            report = evaluated_forecasts(engine, sheet, of_forecasts)
             gate = Gate.read(fail_above, fail_by, keys=list(report["measures"]), interval=interval)
-        _finish(report, gate, None, grouped_by, interval, as_json=as_json)
-        return
-    for flag, stated in (("--against", against), ("--score", score), ("--lags", lags or None)):
-        if stated is not None:
-            raise typer.BadParameter("needs --regression", param_hint=flag)
-    with engine_of(server) as engine:
-        from calibrant.measures.catalogue import applicable, level_of, read_requests
-        from calibrant.measures.intervals import Resampling
+        else:
+            from calibrant.measures.catalogue import applicable, level_of, read_requests
+            from calibrant.measures.intervals import Resampling
 
-        # Check the options before a long file is read or sent.
-        variance: Any = cluster_variance
-        measures = read_measures(measure)
-        level = level_of(interval, measures)
-        Resampling.read(level, resamples, seed, variance or "cr2")
-        measures = (
-            [str(applicable_measure) for applicable_measure in applicable("all", reduction) or ()]
-            if measures == ["all"]
-            else measures
-        )
-        keys = [request.key for request in read_requests(measures, reduction)]
-        gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
-        applied = read_map(map_of, server)
-        if (source := source_of(file, server)) is not None:
-            from calibrant.maps.calibration_map import load
-
-            how: dict[str, Any] = {"interval": interval, "resamples": resamples, "seed": seed}
-            how["map"] = None if applied is None else load(cast("dict[str, Any]", applied))
-            arguments = source_arguments(columns, where, "predictions", "labels")
-            report = evaluated_source(source, arguments, measures=measures, **how)
-            _finish(report, gate, None, grouped_by, interval, as_json=as_json)
-            return
-        if where:
-            raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
-        rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
-        reduction = reduction_of(rows, reduction)
-        report = evaluated(
-            engine, rows, EvaluateFlags(measures, None, reduction, applied, interval, resamples, seed, variance)
-        )
-    _finish(report, gate, rows.classes, grouped_by, interval, as_json=as_json)
+            # Check the options before a long file is read or sent.
+            level, variance = level_of(interval, measures), cast(Any, cluster_variance)
+            Resampling.read(level, resamples, seed, variance or "cr2")
+            if measures == ["all"]:
+                measures = [*map(str, applicable("all", reduction) or ())]
+            keys = [request.key for request in read_requests(measures, reduction)]
+            gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
+            if source is None:
+                rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
+                classes = rows.classes
+                event = reduction_of(rows, reduction)
+                how = EvaluateFlags(measures, None, event, applied, interval, resamples, seed, cluster_variance)
+                report = evaluated(engine, rows, how)
+            else:
+                arguments = source_arguments(columns, where, "predictions", "labels")
+                arguments |= {"measures": measures, "interval": interval, "resamples": resamples, "seed": seed}
+                report = evaluated_source(source, arguments, applied)
+    _finish(report, gate, classes, "group" if time is None else "period", interval, as_json=as_json)
 
 
 def _with_others(
-    rows: ForecastSheet, files: Sequence[Path] | None, columns: Columns, *, score: str | None, lags: int
+    rows: ForecastSheet, files: Sequence[Path] | None, columns: Columns, request: EvaluateForecasts
 ) -> ForecastSheet:
     """Return the rows with the forecasts in the files of ``--against``; raises ``Refused`` for other outcomes."""
     if not files:
-        for flag, stated in (("--score", score), ("--lags", lags or None)):
+        for flag, stated in (("--score", request.score), ("--lags", request.lags or None)):
             if stated is not None:
                 raise typer.BadParameter("needs --against", param_hint=flag)
         return rows

@@ -16,7 +16,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -27,7 +27,7 @@ from calibrant.cli.engine import Engine, engine_of
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import SEED, AllowShapeChange, Seed, read_options
 from calibrant.cli.output import STANDARD, bar, counted, in_a_folder, say, weighted, write_json, write_lines
-from calibrant.cli.regression import SupportOf, check_alone, map_for, read_distribution_map, read_support
+from calibrant.cli.regression import SupportOf, map_for, read_support
 from calibrant.cli.rows import (
     SCALE_OF_MAP,
     Columns,
@@ -40,14 +40,16 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server
-from calibrant.cli.sets import GROUPS_OF_SETS, fit_document, gives_sets, rows_of_sets, say_coverage, sets_of
+from calibrant.cli.sets import GROUPS_OF_SETS, gives_sets, rows_of_sets, say_coverage, sets_of
 from calibrant.cli.sources import Where, fitted_source, source_arguments, source_of
 
 if TYPE_CHECKING:
     from calibrant.client.answers import MapRecord
     from calibrant.core.batch import Integers
-    from calibrant.distributions.maps.distribution_map import DistributionMap, Support
+    from calibrant.distributions.maps.distribution_map import Support
     from calibrant.io.table import ForecastSheet, Sheet
+
+Split = TypeVar("Split", "Sheet", "ForecastSheet")
 
 # --- Fits, in this process or on a server
 
@@ -62,27 +64,43 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class FitFlags:
-    """Options of a fit."""
+    """Options of a fit; ``scale`` and ``support`` are those of predictive distributions."""
 
     method: str
     options: dict[str, Any]
-    name: str | None = None
+    name: str | None
+    seed: int
+    allow_shape_change: bool
     reduction: str | None = None
-    seed: int = SEED
-    allow_shape_change: bool = False
+    scale: str | None = None
+    support: Support | None = None
 
 
-def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
+def _fitted(engine: Engine, rows: Sheet | ForecastSheet, request: FitFlags) -> Fitted:
     """Fit a map to the rows, which only a server stores."""
+    from calibrant.io.table import ForecastSheet
+
+    of_forecasts = isinstance(rows, ForecastSheet)
     if engine.client is not None:
-        return _stored(engine.call("fit", rows, **vars(request)))
+        record: MapRecord = engine.call("fit_distribution" if of_forecasts else "fit", rows, **vars(request))
+        scores = None if record.in_sample is None else record.in_sample.to_dict()
+        return Fitted(record.document, scores, record.id if record.name is None else f"{record.name}:{record.version}")
+    from calibrant.core.options import read_seed
+    from calibrant.core.progress import reporting
+
+    read_seed(request.seed)
+    with bar() as shown, reporting(shown):
+        if isinstance(rows, ForecastSheet):
+            return _fitted_forecasts(rows, request)
+        return _fitted_sets(rows, request) if gives_sets(request.method) else _fitted_classes(rows, request)
+
+
+def _fitted_classes(rows: Sheet, request: FitFlags) -> Fitted:
     from calibrant.calibrators import FitContext, Fitting
     from calibrant.calibrators.fitting import with_training
-    from calibrant.core.options import read_seed
     from calibrant.diagrams.in_sample import in_sample
 
     fitting = Fitting.read(request.method, request.options, request.reduction, where="/options")
-    read_seed(request.seed)
     batch = batch_of(rows)
     if rows.features is not None and fitting.method.featured is None:
         raise typer.BadParameter("is for --method segments", param_hint="--feature")
@@ -90,43 +108,25 @@ def _fitted(engine: Engine, rows: Sheet, request: FitFlags) -> Fitted:
         several = counted(len(feature.categories), "category", "categories")
         say(f"features: {feature.name} has {'numbers' if feature.codes is None else several}")
     fitting.check(batch)
-    with bar() as shown:
-        fitted = fitting.run(batch, FitContext(request.seed, "cpu", shown))
+    fitted = fitting.run(batch, FitContext(request.seed, "cpu", None))
     change = in_sample(batch, fitted)
     document = with_training(fitted, batch, request.options, request.seed, rows.classes).to_document()
     return Fitted(document, {"before": change.before.scores, "after": change.after.scores})
 
 
-@dataclass(frozen=True)
-class FitForecasts:
-    """Options of a fit of predictive distributions."""
-
-    method: str
-    options: Mapping[str, Any]
-    scale: str = "identity"
-    support: Support = (None, None)
-    seed: int = SEED
-    name: str | None = None
-    allow_shape_change: bool = False
-
-
-def _fitted_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts) -> Fitted:
-    """Fit a map to the rows, which only a server stores."""
-    if engine.client is not None:
-        return _stored(engine.call("fit_distribution", rows, **vars(request)))
-    from calibrant.core.progress import reporting
+def _fitted_forecasts(rows: ForecastSheet, request: FitFlags) -> Fitted:
     from calibrant.distributions.calibrators import DistributionFitting
 
-    fitting = DistributionFitting.read(
-        request.method, request.options, scale=request.scale, support=request.support, seed=request.seed
-    )
-    with bar() as shown, reporting(shown):
-        return Fitted(fitting.run(fitting.check(rows)).to_document())
+    own: dict[str, Any] = {"scale": request.scale, "support": request.support, "seed": request.seed}
+    fitting = DistributionFitting.read(request.method, request.options, **own)
+    return Fitted(fitting.run(fitting.check(rows)).to_document())
 
 
-def _stored(record: MapRecord) -> Fitted:
-    scores = None if record.in_sample is None else record.in_sample.to_dict()
-    return Fitted(record.document, scores, record.id if record.name is None else f"{record.name}:{record.version}")
+def _fitted_sets(rows: Sheet, request: FitFlags) -> Fitted:
+    from calibrant.sets.fitting import SetFitting
+
+    fitting = SetFitting.read(request.method, request.options, where="/options")
+    return Fitted(fitting.run(batch_of(rows), rows.groups, request.seed, rows.classes).to_document())
 
 
 # --- The command
@@ -187,15 +187,11 @@ def fit(
     as_json: FitJson = False,
     server: Server = None,
 ) -> None:
-    source = source_of(file, server)
-    if where and source is None:
-        raise typer.BadParameter("needs a folder, pattern or URL", param_hint="--where")
+    source = source_of(file, server, where)
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
-    reduction = columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if support is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--support")
     if source is not None:
@@ -208,39 +204,45 @@ def fit(
             document = fitted_source(source, method, arguments, seed, read_options(option))
             _write(Fitted(document), Path(re.sub(r"[*?[\]]", "", file.name) or "map"), out, as_json=as_json)
         return
-    if regression:
-        scale = "identity" if columns["scale"] == "probability" else columns["scale"]
-        with engine_of(server) as engine:
-            options, limits = read_options(option), read_support(support)
-            of_forecasts = FitForecasts(method, options, scale, limits, seed, name, allow_shape_change)
-            fitted_map = _fit_forecasts(engine, read_forecast_rows(file, columns), of_forecasts, holdout)
-            _write(fitted_map, file, out, as_json=as_json)
-        return
-    if gives_sets(method):
-        with engine_of(server) as engine:
-            of_sets = FitFlags(method, read_options(option), name, reduction, seed, allow_shape_change)
-            _write(_fit_sets(engine, read_rows(file, columns), of_sets, holdout), file, out, as_json=as_json)
-        return
+    with engine_of(server) as engine:
+        request = FitFlags(method, read_options(option), name, seed, allow_shape_change, columns["reduction"])
+        if regression:
+            scale = "identity" if columns["scale"] == "probability" else columns["scale"]
+            request = replace(request, reduction=None, scale=scale, support=read_support(support))
+            fitted = _fit(engine, read_forecast_rows(file, columns), request, holdout)
+        elif gives_sets(method):
+            by_group = request.options.get("conditional") == "group"
+            fitted = _fit(engine, rows_of_sets(read_rows(file, columns), by_group=by_group), request, holdout)
+        else:
+            fitted = _fit_classes(engine, file, columns, request, holdout)
+        _write(fitted, file, out, as_json=as_json)
+
+
+def _fit_classes(engine: Engine, file: Path, columns: Columns, request: FitFlags, holdout: float | None) -> Fitted:
+    """Fit a map of probabilities of classes."""
+    from calibrant.calibrators import Fitting
+
     if columns["groups"] is not None:
         raise typer.BadParameter("is for methods of prediction sets; see --cluster", param_hint="--group")
-    with engine_of(server) as engine:
-        from calibrant.calibrators import Fitting
+    method = Fitting.read(request.method, request.options, request.reduction, where="/options").method
+    rows = read_rows(file, columns, unused=("groups",))
+    reduction = reduction_of(rows, request.reduction)
+    if reduction is None and rows.predictions.ndim == 2 and method.vector is None and method.event:
+        reduction = "classwise"
+        say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
+    return _fit(engine, rows, replace(request, reduction=reduction), holdout, rows.labels)
 
-        options = read_options(option)
-        fitting = Fitting.read(method, options, reduction, where="/options")
-        rows = read_rows(file, columns, unused=("groups",))
-        rows, held = _split(rows, holdout, seed, rows.labels)
-        reduction = reduction_of(rows, reduction)
-        if reduction is None and rows.predictions.ndim == 2 and fitting.method.vector is None and fitting.method.event:
-            reduction = "classwise"
-            say("reduction: classwise, one curve per class; for the predicted class alone use --reduction confidence")
-        request = FitFlags(method, options, name, reduction, seed, allow_shape_change)
-        fitted = _fitted(engine, rows, request)
-        _summarize(fitted, len(rows))
-        if held is not None:
-            _summarize_held_out(engine, held, fitted, seed)
-    with errors_in_a_line():
-        _write(fitted, file, out, as_json=as_json)
+
+def _fit(
+    engine: Engine, rows: Split, request: FitFlags, holdout: float | None, labels: Integers | None = None
+) -> Fitted:
+    """Fit a map to the rows that are not held out, and print its summary; ``labels`` are as for ``_split``."""
+    rows, held = _split(rows, holdout, request.seed, labels)
+    fitted = _fitted(engine, rows, request)
+    _summarize(fitted, len(rows))
+    if held is not None:
+        _summarize_held_out(engine, held, fitted, request)
+    return fitted
 
 
 def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> None:
@@ -254,43 +256,6 @@ def _write(fitted: Fitted, file: Path, out: Path | None, *, as_json: bool) -> No
         write_json(fitted.document)
     elif fitted.ref is not None:
         write_lines(fitted.ref)
-
-
-def _fit_forecasts(engine: Engine, rows: ForecastSheet, request: FitForecasts, holdout: float | None) -> Fitted:
-    """Fit a map of predictive distributions, and print its summary."""
-    rows, held = _split(rows, holdout, request.seed)
-    fitted_forecasts = _fitted_forecasts(engine, rows, request)
-    _summarize_forecasts(read_distribution_map(fitted_forecasts.document), len(rows))
-    if held is not None:
-        measures: list[Any] = ["interval-score" if rows.forecasts.kind == "interval" else "crps", "coverage"]
-        fitted = map_for(fitted_forecasts.ref or fitted_forecasts.document)
-        document = evaluated_forecasts(engine, held, EvaluateForecasts(measures, fitted, seed=request.seed))
-        changes = [
-            f"{name} {was['value']:.4g} -> {document['after']['measures'][name]['value']:.4g}"
-            for name, was in document["measures"].items()
-            if was["value"] is not None and document["after"]["measures"][name]["value"] is not None
-        ]
-        say(f"held-out ({counted(len(held))}): {', '.join(changes)}")
-    return fitted_forecasts
-
-
-def _fit_sets(engine: Engine, rows: Sheet, request: FitFlags, holdout: float | None) -> Fitted:
-    """Fit a map to prediction sets, and print its summary."""
-    rows, held = _split(
-        rows_of_sets(rows, by_group=request.options.get("conditional") == "group"), holdout, request.seed
-    )
-    if engine.client is not None:
-        fitted = _stored(engine.call("fit", rows, **vars(request)))
-    else:
-        fitted = Fitted(fit_document(rows, request.method, request.options, request.seed))
-    _summarize(fitted, len(rows))
-    if held is not None:
-        seed = request.seed if request.options.get("randomised") else None
-        say_coverage(sets_of(engine, held, fitted.ref, fitted.document, seed), held)
-    return fitted
-
-
-Split = TypeVar("Split", "Sheet", "ForecastSheet")
 
 
 def _split(rows: Split, holdout: float | None, seed: int, labels: Integers | None = None) -> tuple[Split, Split | None]:
@@ -349,11 +314,14 @@ def _named(document: Mapping[str, Any]) -> str:
 
 
 def _summarize(fitted: Fitted, n: int) -> None:
-    """Print the method, the number of rows and the in-sample scores."""
+    """Print the method, the number of rows, the in-sample scores or the cross-fitted gain, and warnings."""
+    from calibrant.kinds import is_of_distributions
+
     document, scores = fitted.document, fitted.in_sample
-    reduction = _named(document)
     diagnostics = document.get("diagnostics", {})
-    say(f"fitted {document['method']} ({reduction}) to {counted(n)}{weighted(diagnostics)}")
+    of_forecasts = is_of_distributions(document)
+    what = document["kind"] if of_forecasts else _named(document)
+    say(f"fitted {document['method']} ({what}) to {counted(n)}{weighted(diagnostics)}")
     if "update" in diagnostics:
         say(f"update: {diagnostics['update']}")
     if scores is not None:
@@ -362,43 +330,48 @@ def _summarize(fitted: Fitted, n: int) -> None:
         log_loss, brier, ece = (
             f"{scores['before'][name]:.4f} -> {scores['after'][name]:.4f}" for name in ("log-loss", "brier", "ece")
         )
-        of, of_ece = scored(reduction), binned(reduction)
+        of, of_ece = scored(what), binned(what)
         between = "," if of == of_ece else f"; of {of_ece}:"
         say(f"in-sample scores (optimistic) of {of}: log loss {log_loss}, brier {brier}{between} plain ece {ece}")
+    if of_forecasts and (gain := diagnostics.get("held_out_gain")) is not None:
+        relative = "" if gain.get("relative") is None else f", {100 * gain['relative']:.1f} %"
+        error = f"standard error {gain['standard_error']:.3g}"
+        say(f"cross-fitted gain of the {gain['score']}: {gain['gain']:.4g}{relative} ({error})")
     if warning := diagnostics.get("warning"):
         say(str(warning))
 
 
-def _summarize_forecasts(fitted: DistributionMap, n: int) -> None:
-    """Print the method, the number of rows, the cross-fitted gain and warnings."""
-    say(f"fitted {fitted.method} ({fitted.kind}) to {counted(n)}{weighted(fitted.diagnostics)}")
-    gain = fitted.diagnostics.get("held_out_gain")
-    if gain is not None:
-        relative = "" if gain.get("relative") is None else f", {100 * gain['relative']:.1f} %"
-        error = f"standard error {gain['standard_error']:.3g}"
-        say(f"cross-fitted gain of the {gain['score']}: {gain['gain']:.4g}{relative} ({error})")
-    if "warning" in fitted.diagnostics:
-        say(str(fitted.diagnostics["warning"]))
-
-
-def _summarize_held_out(engine: Engine, held: Sheet, fitted: Fitted, seed: int) -> None:
-    """Print the scores of the held-out rows before and after the map, of the same reductions as those of the fit."""
+def _summarize_held_out(engine: Engine, held: Sheet | ForecastSheet, fitted: Fitted, request: FitFlags) -> None:
+    """Print the coverage of sets, or scores before and after the map, of the same reductions as those of the fit."""
+    from calibrant.io.table import ForecastSheet
     from calibrant.maps.calibration_map import VECTORS, binned, scored
 
-    def changes(reduction: str, **titles: str) -> str:
-        requested = EvaluateFlags(list(titles), None, reduction, fitted.ref or fitted.document, seed=seed)
-        report = evaluated(engine, held, requested)
-        before, after = report["measures"], report["after"]["measures"]
-        return ", ".join(
-            f"{title} {before[name]['value']:.4f} -> {after[name]['value']:.4f}"
-            for name, title in titles.items()
-            if before[name]["value"] is not None and after[name]["value"] is not None
-        )
+    if isinstance(held, ForecastSheet):
+        names = ["interval-score" if held.forecasts.kind == "interval" else "crps", "coverage"]
+        of_forecasts = EvaluateForecasts([*names], map_for(fitted.ref or fitted.document), seed=request.seed)
+        changes = _changes(evaluated_forecasts(engine, held, of_forecasts), dict(zip(names, names, strict=True)), ".4g")
+        say(f"held-out ({counted(len(held))}): {changes}")
+        return
+    if gives_sets(request.method):
+        seed = request.seed if request.options.get("randomised") else None
+        say_coverage(sets_of(engine, held, fitted.ref, fitted.document, seed), held)
+        return
+
+    def changes_of(reduction: str, titles: dict[str, str]) -> str:
+        flags = EvaluateFlags([*titles], None, reduction, fitted.ref or fitted.document, seed=request.seed)
+        return _changes(evaluated(engine, held, flags), titles)
 
     reduction = fitted.document["reduction"]
     scores, ece = {"log-loss": "log loss", "brier": "brier"}, {"ece": "plain ece"}
     if reduction in VECTORS:
-        summary = f"{changes('canonical', **scores)}; of {binned(reduction)}: {changes('confidence', **ece)}"
+        summary = f"{changes_of('canonical', scores)}; of {binned(reduction)}: {changes_of('confidence', ece)}"
     else:
-        summary = changes(reduction, **scores, **ece)
+        summary = changes_of(reduction, scores | ece)
     say(f"held-out scores ({counted(len(held))}) of {scored(_named(fitted.document))}: {summary}")
+
+
+def _changes(report: Mapping[str, Any], titles: Mapping[str, str], form: str = ".4f") -> str:
+    """Return the values of measures before and after the map, with their titles, of those that have both."""
+    sides = report["measures"], report["after"]["measures"]
+    pairs = [(title, *(side[name]["value"] for side in sides)) for name, title in titles.items()]
+    return ", ".join(f"{title} {was:{form}} -> {now:{form}}" for title, was, now in pairs if None not in (was, now))

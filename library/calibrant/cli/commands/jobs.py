@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant.cli.output import Json, table, write_json, write_lines
+from calibrant.cli.output import Json, progress_of, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from calibrant.client.answers import JobSummary
 
 jobs = typer.Typer(no_args_is_help=True)
@@ -27,8 +23,8 @@ def watch(job_id: JobId, server: NeededServer = None) -> None:
     """Show the progress of a job until it ends; exit with 1 if it did not succeed."""
     from calibrant.client.answers import FINAL
 
-    with client_of(server, _WHOSE) as client, _bar() as (bar, task):
-        job = None
+    with client_of(server, _WHOSE) as client, progress_of(stays=True) as bar:
+        job, task = None, bar.add_task("", stage="queued", total=1.0)
         for event in client.events(job_id):
             job = event.job
             total = max(job.progress.total, 1)
@@ -83,14 +79,3 @@ def delete(job_id: JobId, server: NeededServer = None) -> None:
 def _share(job: JobSummary) -> str:
     done, total = job.progress.done, job.progress.total
     return f"{100 * done // total} % {job.progress.stage}" if total else job.progress.stage
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar that stays on the terminal after the job has ended."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[stage]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        yield bar, bar.add_task("", stage="queued", total=1.0)

@@ -64,11 +64,8 @@ def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
     if as_json:
         write_json(record.to_dict())
         return
-    shown = table("map", _called(record), left=2)
-    for name, value in _facts(record).items():
-        if value not in (None, {}, ""):
-            shown.add_row(name, plain(str(value)))
-    write_lines(shown)
+    facts = ((name, plain(str(value))) for name, value in _facts(record).items() if value not in (None, {}, ""))
+    write_lines(table("map", _called(record), left=2, rows=facts))
 
 
 @maps.command()

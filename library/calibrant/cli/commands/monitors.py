@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,7 +12,6 @@ import typer
 from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
 from calibrant.cli.output import Json, bar, plain, say, table, write_json, write_lines
-from calibrant.cli.regression import check_alone
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.cli.sources import Where, conditions_of
@@ -89,12 +89,9 @@ def create(
     """Create a monitor and print its name."""
     fields = {} if definition is None else _definition(definition)
     options: dict[str, Any] = {"map": map_of, "n_classes": classes, "reduction": reduction, "scale": scale}
-    options |= {"bucket": bucket, "retention": retention, "coverage": coverage}
+    options |= {"bucket": bucket, "retention": retention, "coverage": coverage, "measures": read_measures(measure)}
+    options["windows"] = [_window(text) for text in window] if window else None
     fields |= {field: value for field, value in options.items() if value is not None}
-    if window:
-        fields["windows"] = [_window(text) for text in window]
-    if measure:
-        fields["measures"] = read_measures(measure)
     with client_of(server, _WHOSE) as client:
         try:
             created = client.create_monitor(name, **fields)
@@ -154,16 +151,12 @@ def show(
     if as_json:
         write_json(reading.to_dict())
         return
-    counts = table("count", name, left=1)
-    for field, count in reading.counts.to_dict().items():
-        counts.add_row(field, f"{count:,}")
+    counts = table("count", name, rows=((field, f"{count:,}") for field, count in reading.counts.to_dict().items()))
     keys = list(reading.windows[0].measures) if reading.windows else []
     # Forecasts have a measure that is called coverage.
     labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
-    windows = table("window", "labelled", labelled, *keys, left=1)
-    for read in reading.windows:
-        windows.add_row(read.name, f"{read.rows:,}", _share(read.coverage), *_cells(read, keys))
-    write_lines(counts, windows)
+    rows = ((read.name, f"{read.rows:,}", _share(read.coverage), *_cells(read, keys)) for read in reading.windows)
+    write_lines(counts, table("window", "labelled", labelled, *keys, rows=rows))
     for read in reading.windows:
         if read.estimates is not None and (reading.monitor.reference, reference) != (None, None):
             write_lines(*_estimates(read.name, read.estimates, read.drift))
@@ -179,39 +172,40 @@ def show(
 
 def _coverage(window: str, pit: PitReading) -> Table:
     """The share of outcomes in central intervals."""
-    shown = table(f"intervals of {window}", "outcomes inside", "95 % interval", left=1)
-    for interval in pit.intervals:
-        low, high = interval.interval
-        shown.add_row(f"{100 * interval.level:.4g} %", _share(interval.share), f"{_share(low)} to {_share(high)}")
-    return shown
+    rows = [
+        (f"{100 * part.level:.4g} %", _share(part.share), " to ".join(map(_share, part.interval)))
+        for part in pit.intervals
+    ]
+    return table(f"intervals of {window}", "outcomes inside", "95 % interval", rows=rows)
 
 
 def _adaptive(reading: AdaptiveReading) -> Table:
     """The progress of an error level that follows the coverage."""
-    shown = table("adaptive level", "value", left=1)
-    version = next((stored.version for stored in reversed(reading.versions) if stored.map == reading.in_force), None)
-    shown.add_row("version", "-" if version is None else str(version))
-    shown.add_row("level in force", f"{reading.level:.4g}")
-    shown.add_row("next level", f"{reading.next_level:.4g}")
-    shown.add_row("labelled rows", f"{reading.rows:,}")
+    facts = {"version": _version(reading.versions, reading.in_force), "level in force": f"{reading.level:.4g}"}
+    facts |= {"next level": f"{reading.next_level:.4g}", "labelled rows": f"{reading.rows:,}"}
     if reading.error is not None and reading.bound is not None:
-        shown.add_row("share of misses", f"{reading.error:.4g}, at most {reading.bound:.2g} from {reading.target:.4g}")
-    return shown
+        facts["share of misses"] = f"{reading.error:.4g}, at most {reading.bound:.2g} from {reading.target:.4g}"
+    return table("adaptive level", "value", rows=facts.items())
 
 
 def _online(reading: OnlineReading) -> Table:
     """The progress of an online map, and its experts with a weight of at least 1 %, largest first."""
-    shown = table("online map", "value", left=1)
-    version = next((stored.version for stored in reversed(reading.versions) if stored.map == reading.in_force), None)
-    shown.add_row("version", "-" if version is None else str(version))
-    shown.add_row("time buckets", f"{reading.rounds:,}")
-    shown.add_row("labelled rows", f"{reading.rows:,}")
-    shown.add_row("rows without a label in time", f"{reading.unlabelled:,}")
-    shown.add_row("evidence for a new version", f"{reading.log_e:.2f} of {reading.bound:.2f}")
+    facts = {
+        "version": _version(reading.versions, reading.in_force),
+        "time buckets": f"{reading.rounds:,}",
+        "labelled rows": f"{reading.rows:,}",
+    }
+    facts["rows without a label in time"] = f"{reading.unlabelled:,}"
+    facts["evidence for a new version"] = f"{reading.log_e:.2f} of {reading.bound:.2f}"
     for expert, weight in sorted(reading.weights.items(), key=lambda item: -item[1]):
         if weight >= _LEAST_WEIGHT:
-            shown.add_row(f"weight of {plain(expert)}", _share(weight))
-    return shown
+            facts[f"weight of {plain(expert)}"] = _share(weight)
+    return table("online map", "value", rows=facts.items())
+
+
+def _version(versions: Sequence[Any], in_force: str | None) -> str:
+    """The newest version of the map in force."""
+    return next((str(stored.version or "-") for stored in reversed(versions) if stored.map == in_force), "-")
 
 
 @monitors.command()
@@ -250,16 +244,15 @@ def send(
 
     Sending rows with ids is idempotent. The exit code is 1 if rows were refused or contradict an earlier label.
     """
-    from calibrant.cli.monitor_rows import ExtraColumns, send_file, send_forecast_file
+    from calibrant.cli.monitor_rows import ExtraColumns, send_file
 
     if what not in ("rows", "predictions", "labels"):
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
-    check_alone(regression=regression, columns=columns)
     with client_of(server, _WHOSE) as client:
-        sent = send_forecast_file if regression else send_file
-        outcome = sent(client, name, file, cast("What", what), columns, ExtraColumns(id_of, time_of))
+        extra = ExtraColumns(id_of, time_of)
+        outcome = send_file(client, name, file, cast("What", what), columns, extra, regression=regression)
     _report(outcome, as_json=as_json)
 
 
@@ -323,9 +316,10 @@ def alarms(name: Name, as_json: Json = False, server: NeededServer = None) -> No
     if as_json:
         write_json([rule.to_dict() for rule in rules])
     else:
-        shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4)
-        for rule in rules:
-            shown.add_row(rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}")
+        rows = (
+            (rule.rule, rule.kind, rule.status, rule.since or "-", str(rule.alarms), f"{rule.rows:,}") for rule in rules
+        )
+        shown = table("rule", "kind", "status", "since", "alarms", "rows", left=4, rows=rows)
         lines = [f"{plain(rule.rule)}: {plain(text)}" for rule in rules if (text := rule.reason or rule.message)]
         write_lines(shown, *lines)
     if any(rule.status == "alarm" for rule in rules):

@@ -14,16 +14,10 @@ import typer
 
 from calibrant.cli.commands.evaluate import EvaluateFlags, as_answered, as_sent, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
-from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Seed
+from calibrant.cli.exits import Refused
+from calibrant.cli.options import SEED, Seed, map_option
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
-from calibrant.cli.regression import (
-    FAN_TIME,
-    SupportOf,
-    check_alone,
-    read_distribution_map,
-    read_support,
-)
+from calibrant.cli.regression import FAN_TIME, SupportOf, read_distribution_map, read_support
 from calibrant.cli.rows import (
     SCALE_OF_MAP,
     Columns,
@@ -46,9 +40,8 @@ from calibrant.cli.server_url import Server
 from calibrant.core.version import __version__
 
 if TYPE_CHECKING:
-    from calibrant.distributions.maps.distribution_map import Support
     from calibrant.io.options import FileOptions
-    from calibrant.io.table import Sheet
+    from calibrant.io.table import ForecastSheet, Sheet
     from calibrant.reports.panel import ReportSubject
 
 
@@ -82,14 +75,7 @@ def applying(map_of: str | None, applied: str | dict[str, Any] | None) -> str | 
 
 # --- The command
 
-MapOf = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        help="Calibration map; the report shows the predictions before and after it. A JSON file, or with --server an "
-        "id, name, name:3 or name@alias.",
-    ),
-]
+MapOf = Annotated[str | None, map_option("the report shows the predictions before and after it")]
 
 SetsOf = Annotated[
     str | None,
@@ -131,113 +117,76 @@ def report(
     server: Server = None,
 ) -> None:
     time, reduction = columns["times"], columns["reduction"]
-    check_alone(regression=regression, columns=columns)
     if not regression and (time is not None or support is not None):
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if grades and (regression or not columns["groups"]):
         raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
-    if regression:
-        if sets_of is not None:
-            raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
-        with errors_in_a_line():
-            if server:
-                page = _forecast_page_of(server, file, columns, seed, map_of, support)
-            else:
-                page = _forecast_page(context, file, columns, seed, map_of, read_support(support))
-            with opened(out) as written:
-                written.write(page)
-            if out != STANDARD:
-                say(f"wrote {out}")
-        return
+    if regression and sets_of is not None:
+        raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
     with engine_of(server) as engine:
-        applied = read_map(map_of, server)
-        columns = columns_for(columns, applied)
-        rows, models = _rows_or_models(file, columns)
-        if models is None:
-            rows = note_reduction(rows, reduction)
-            reduction = reduction_of(rows, reduction)
-            document, options = _measured(engine, rows, reduction, seed, applied)
-            document |= _sections(rows, reduction, seed, grades=grades)
-            if sets_of is not None:
-                document["sets"] = _coverage(engine, sets_of, server, rows, seed)
+        applied: Any = read_map(map_of, server)
+        if regression:
+            page = _forecast_page(context, engine, file, columns, seed, map_of, applied, support)
         else:
-            of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
-            if flags := [name for name, value in of_one.items() if value not in (None, False)]:
-                raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
-            columns = {**columns, "predictions": list(models)}
-            document, options = _compared(engine, models, reduction_of(rows, reduction), seed)
-    with errors_in_a_line():
-        about = _about(rows, file, options, map_of)
-        subject = replace(
-            about,
-            command=command_line(context),
-            loading=loading(file, options_of(columns), *([] if models is None else ["read_models"])),
-            applying=applying(map_of, applied),
-        )
-        with working("drawing diagrams"):
+            columns = columns_for(columns, applied)
+            rows, models = _rows_or_models(file, columns)
+            if models is None:
+                rows = note_reduction(rows, reduction)
+                reduction = reduction_of(rows, reduction)
+                document, options = _measured(engine, rows, reduction, seed, applied)
+                sets = None if sets_of is None else engine.document(read_map(sets_of, server))
+                with working("comparing maps"):
+                    document |= _sections(rows, reduction, seed, recommended=applied is None, grades=grades, sets=sets)
+            else:
+                of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
+                if flags := [name for name, value in of_one.items() if value not in (None, False)]:
+                    raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
+                columns = {**columns, "predictions": list(models)}
+                document, options = _compared(engine, models, reduction_of(rows, reduction), seed)
+            subject = replace(
+                _subject(context, file, rows, map_of, options),
+                classes=rows.classes,
+                scale=rows.scale,
+                loading=loading(file, options_of(columns), "read_sheet" if models is None else "read_models"),
+                applying=applying(map_of, applied),
+            )
             page = _page(document, subject)
         with opened(out) as written:
             written.write(page)
-        if out != STANDARD:
-            say(f"wrote {out}")
-
-
-def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
-    """Return the sections of a report that are computed in this process: segments, and tests of grades."""
-    sections = dict[str, Any]()
-    if rows.features is not None:
-        from calibrant.reports.operations import segments_fields
-
-        sections |= segments_fields(batch_of(rows), reduction, seed=seed)
-    if grades:
-        from calibrant.reports.operations import grades_document
-
-        sections["grades"] = grades_document(batch_of(rows), rows.groups)
-    return sections
-
-
-def _forecast_page_of(
-    server: str, file: Path, columns: Columns, seed: int, map_of: str | None, support: str | None
-) -> bytes:
-    """Return the report of predictive distributions that a server makes."""
-    if support is not None or columns["scale"] != "probability":
-        flag = "--scale" if support is None else "--support"
-        raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
-    with engine_of(server) as engine:
-        applied = read_map(map_of, server)
-        page: str = engine.call("distribution_report_html", read_forecast_rows(file, columns), map=applied, seed=seed)
-        return page.encode()
+    if out != STANDARD:
+        say(f"wrote {out}")
 
 
 def _forecast_page(
-    context: typer.Context, file: Path, columns: Columns, seed: int, map_of: str | None, support: Support
+    context: typer.Context,
+    engine: Engine,
+    file: Path,
+    columns: Columns,
+    seed: int,
+    map_of: str | None,
+    applied: Any,
+    support: str | None,
 ) -> bytes:
-    """Return the report of predictive distributions."""
-    from datetime import UTC, datetime
-
-    from calibrant.core.batch import counted_kind
+    """Return the report of predictive distributions; a server makes all of it."""
+    if engine.client is not None:
+        if support is not None or columns["scale"] != "probability":
+            flag = "--scale" if support is None else "--support"
+            raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
+        html: str = engine.call("distribution_report_html", read_forecast_rows(file, columns), map=applied, seed=seed)
+        return html.encode()
     from calibrant.reports.forecasts import ForecastReport, report_options
-    from calibrant.reports.panel import ReportSubject
 
-    document = read_map(map_of, None)
-    fitted = None if document is None else read_distribution_map(document)
+    fitted, ends = None if applied is None else read_distribution_map(applied), read_support(support)
     rows = read_forecast_rows(file, columns)
     scale: Any = "identity" if columns["scale"] == "probability" else columns["scale"]
     with working("evaluating the forecasts and comparing maps"):
-        found = ForecastReport(fitted, seed, scale, support).document(rows)
-    about = ReportSubject(
-        name=name_of(file) if file == STANDARD else file.name,
-        version=__version__,
-        when=datetime.now(UTC),
-        inferred=rows.notes,
-        options=report_options(rows.forecasts.kind, rows.columns, seed),
-        weights=None if rows.weights is None else counted_kind(rows.weights_kind),
-        map=map_of,
-        command=command_line(context),
+        document = ForecastReport(fitted, seed, scale, ends).document(rows)
+    subject = replace(
+        _subject(context, file, rows, map_of, report_options(rows.forecasts.kind, rows.columns, seed)),
         loading=loading(file, options_of(columns, "numbers"), "read_forecast_sheet"),
         applying=None if map_of is None else f"calibrant.load_distribution({map_of!r})",
     )
-    return _page(found, about)
+    return _page(document, subject)
 
 
 def _measured(
@@ -252,8 +201,6 @@ def _measured(
     if rows.groups is not None:
         grouped = by_group(len(rows), n_classes, reduction, weighted=rows.weights is not None, seed=seed)
         document = joined(document, evaluated(engine, rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
-    with working("comparing maps"):
-        document |= _beside(rows, reduction, seed, recommended=applied is None)
     return document, options if reduction is None else {**options, "reduction": reduction}
 
 
@@ -283,55 +230,56 @@ def _compared(
     from calibrant.reports.operations import options_of_models
     from calibrant.reports.panel import model_diagrams
 
-    predictions = {name: sheet.predictions for name, sheet in models.items()}
     options = options_of_models(list(models), reduction, seed=seed)
-    sent = {name: value for name, value in options.items() if name != "models"}
-    here = engine.client is None
-    sent |= {"predictions": predictions} if here else {"predictions": None, "models": predictions}
-    answer = engine.call("compare", next(iter(models.values())), **sent)
-    comparison = as_answered(answer.to_dict()) if here else as_sent(answer)
+    answer = engine.call("compare", next(iter(models.values())), **{**options, "models": models})
+    comparison = as_answered(answer.to_dict()) if engine.client is None else as_sent(answer)
     with working("drawing diagrams"):
         drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, comparison["reduction"])
     return comparison if drawn is None else {**comparison, "model_diagrams": drawn}, options
 
 
-def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
-    """Return the diagrams of the groups and the recommended map; computed locally even if a server evaluates."""
+def _sections(
+    rows: Sheet, reduction: str | None, seed: int, *, recommended: bool, grades: bool, sets: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return the sections of a report that this process computes even if a server evaluates.
+
+    They are the diagrams of groups, the recommended map, segments, tests of grades, and the coverage of ``sets``.
+    """
     from calibrant.evaluation import Evaluation
     from calibrant.reports.advice import recommended_map
+    from calibrant.reports.operations import grades_document, segments_fields, sets_document
     from calibrant.reports.panel import group_diagrams
+    from calibrant.sets.set_map import load_sets
 
-    batch = batch_of(rows)
-    drawn = group_diagrams(Evaluation((), reduction).check(batch, rows.groups))
-    sections = {} if drawn is None else {"group_diagrams": drawn}
+    batch, sections = batch_of(rows), dict[str, Any]()
+    checked = Evaluation((), reduction).check(batch, rows.groups)
+    if (drawn := group_diagrams(checked)) is not None:
+        sections["group_diagrams"] = drawn
     if recommended:
         sections["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
+    if rows.features is not None:
+        sections |= segments_fields(batch, reduction, seed=seed)
+    if grades:
+        sections["grades"] = grades_document(batch, rows.groups)
+    if sets is not None:
+        sections["sets"] = sets_document(load_sets(sets), checked, seed)
     return sections
 
 
-def _coverage(engine: Engine, sets_of: str, server: str | None, rows: Sheet, seed: int) -> dict[str, Any]:
-    """Return the coverage of the sets of rows; computed locally even if a server evaluates."""
-    from calibrant.core.groups import group_members
-    from calibrant.evaluation import CheckedBatch
-    from calibrant.reports.operations import sets_document
-    from calibrant.sets.set_map import load_sets
-
-    document = read_map(sets_of, server)
-    if engine.client is not None:
-        document = engine.client.map(str(document)).document
-    members = None if rows.groups is None else group_members(rows.groups, len(rows))
-    return sets_document(load_sets(document or {}), CheckedBatch(batch_of(rows), "canonical", members), seed)
-
-
-def _page(document: dict[str, Any], about: ReportSubject) -> bytes:
+def _page(document: dict[str, Any], subject: ReportSubject) -> bytes:
     from calibrant.reports.html import standalone
 
-    return standalone(document, about).encode()
+    with working("drawing diagrams"):
+        return standalone(document, subject).encode()
 
 
-def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None) -> ReportSubject:
+def _subject(
+    context: typer.Context, file: Path, rows: Sheet | ForecastSheet, map_of: str | None, options: dict[str, Any]
+) -> ReportSubject:
+    """Return the facts about the rows that a report shows, for both kinds of predictions."""
     from datetime import UTC, datetime
 
+    from calibrant.core.batch import counted_kind
     from calibrant.reports.panel import ReportSubject
 
     return ReportSubject(
@@ -340,8 +288,7 @@ def _about(rows: Sheet, file: Path, options: dict[str, Any], map_of: str | None)
         when=datetime.now(UTC),
         inferred=rows.notes,
         options=options,
-        classes=rows.classes,
-        weights=None if rows.weights is None else rows.weights_kind,
+        weights=None if rows.weights is None else counted_kind(rows.weights_kind),
         map=map_of,
-        scale=rows.scale,
+        command=command_line(context),
     )
