@@ -31,7 +31,6 @@ from service.guard import Starts
 from service.issuer import Issuer
 from service.last_known import LastKnown
 from service.problems import RETRY_AFTER, refused, respond
-from service.process import PATIENCE
 from service.rates import Rates, RequestAllowance
 from service.route_table import RouteTable
 from service.sessions import Sessions, SignedIn, cookie_of
@@ -91,7 +90,7 @@ class Access:
         is_free = table.is_open(path) and not is_visit
         waits = self._needs_link(method, path, is_free=is_free) and not self._link.fresh
         is_stale = waits and table.works_from_memory(path) and self._last_known.usable
-        if waits and not is_stale and not await self._link.settled(PATIENCE):
+        if waits and not is_stale and not await self._link.settled(self._link.patience):
             await self._away()(scope, receive, send)
             return
         allowance: RequestAllowance | None = None

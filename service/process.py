@@ -43,8 +43,6 @@ from service.shares import Spools, Streams
 if TYPE_CHECKING:
     from backend.monitors.answers import MonitorCache
 
-#: Seconds that a request waits for the connection to the store.
-PATIENCE = 0.5
 #: Seconds that the start waits for the store; afterwards the service starts without it.
 _START_SECONDS = 1.0
 #: Seconds that background tasks have to end.
@@ -67,7 +65,13 @@ class Process(ScoringProcess):
 
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
         self._needs_key = needs_key
-        self.link = Link(settings.redis_url, opened=self._read_anew, changed=self._handle_change)
+        self.link = Link(
+            settings.redis_url,
+            opened=self._read_anew,
+            changed=self._handle_change,
+            # As long as by default, and longer only where requests may wait longer for the store.
+            silence=max(settings.store_timeout / 3, STALE_SECONDS),
+        )
         self.targets = settings.targets
         self.tracer = open_tracer("calibrant-api", settings.otlp_endpoint, os.environ)
         self.redis = connect(
@@ -78,7 +82,7 @@ class Process(ScoringProcess):
         )
         self._counting = connect(settings.redis_url, timeout=_CENSUS_SECONDS, gate=self.link.check_open)
         # For the link itself, which opens the gate of the other connections.
-        self._probing = connect(settings.redis_url, timeout=STALE_SECONDS)
+        self._probing = connect(settings.redis_url, timeout=self.link.silence)
         self.issuer = open_issuer(settings)
         self.keyring = Keyring(has_issuer=self.issuer is not None)
         # Without keys there is one tenant, which has the whole budget.
@@ -97,7 +101,7 @@ class Process(ScoringProcess):
         self.drawing = DrawingQueue()
         #: Set by the first request for a page.
         self.visited = asyncio.Event()
-        self._notifications = connect_async(settings.redis_url, timeout=STALE_SECONDS)
+        self._notifications = connect_async(settings.redis_url, timeout=self.link.silence)
         self.watcher = Watcher(self._notifications)
         self.rates = Rates(settings.redis_url)
         session_store = SessionStore(self.redis, idle=settings.session_idle, life=settings.session_life)
@@ -162,7 +166,7 @@ class Process(ScoringProcess):
 
         Uses no thread, because the link checks the store continuously.
         """
-        if not await self.link.settled(PATIENCE):
+        if not await self.link.settled(self.link.patience):
             raise self.link.refusal or StoreUnavailable("Redis cannot be reached")
 
     async def _read_anew(self) -> None:

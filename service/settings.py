@@ -203,7 +203,11 @@ class Settings(ScoringSettings, SharedSettings):
         high=LONGEST,
     )
     store_timeout: float = setting(
-        3.0, "seconds without a reply from Redis after which a request gets 503", low=0.1, high=LONGEST
+        3.0,
+        "seconds without a reply from Redis after which a request gets 503; while Redis is known to be away, after a "
+        "sixth of it, but at least 0.5 s",
+        low=0.1,
+        high=LONGEST,
     )
     rate_limit: int = setting(
         0,

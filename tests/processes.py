@@ -18,7 +18,7 @@ import socket
 import time
 import traceback
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 DURATIONS = Path(__file__).parent / "durations.json"
-#: Folders whose tests share services, and run first.
+#: Folders whose tests share services: the first of them run first.
 _WITH_SERVICES = ("tests/browser/", "tests/integration/")
 #: Seconds after which a test counts as hung. Its process is ended, and prints where it was.
 HUNG_SECONDS = 900.0
@@ -58,9 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif config.option.processes > 1:
         recorded = read_durations()["files"]
         # Services end with the last test of their folder, so that none runs without work.
-        files.sort(key=lambda name: (not name.startswith(_WITH_SERVICES), -recorded.get(name, 0.0)))
+        files.sort(key=lambda name: (_turn(name), -recorded.get(name, 0.0)))
     position = {name: i for i, name in enumerate(files)}
     items.sort(key=lambda item: position[file_of(item)])
+
+
+def _turn(name: str) -> int:
+    folders = [folder for folder in _WITH_SERVICES if name.startswith(folder)]
+    return _WITH_SERVICES.index(folders[0]) if folders else len(_WITH_SERVICES)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,6 +80,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the reasons of skipped tests, so that nobody takes what did not run for what has passed."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter((report.nodeid.split("::", 1)[0], report.longrepr[2]) for report in skipped)
+    for (name, reason), count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count} skipped in {name}: {reason.removeprefix('Skipped: ')}")
 
 
 def file_of(item: pytest.Item) -> str:

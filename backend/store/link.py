@@ -58,9 +58,8 @@ log = logging.getLogger(__name__)
 #: Seconds without an answered ping after which cached data must not be used.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
-#: A connection attempt and the pause after it take less than a second, so that the return of the store is noticed
-#: within one.
-_CONNECT_SECONDS = 0.5
+#: A connection attempt, half a second by default, and the pause after it take less than a second, so that the return of
+#: the store is noticed within one.
 _BACKOFF_SECONDS = (0.02, 0.3)
 
 
@@ -69,7 +68,8 @@ class Link:
 
     ``opened`` runs on every new connection before the link counts as fresh, to reload what may have changed in the
     meantime. It raises a ``StorageError`` for an unsuitable store, which is kept as ``refusal`` while that is the case.
-    ``changed`` is called with each change.
+    ``changed`` is called with each change. After ``silence`` seconds without an answer the link is down, and half of
+    them is the ``patience`` with which a request waits for it; cached data is as old as before, at most.
     """
 
     #: Whether the store was ever reached and found suitable.
@@ -77,9 +77,15 @@ class Link:
     refusal: StorageError | None = None
 
     def __init__(
-        self, url: str, *, opened: Callable[[], Awaitable[None]], changed: Callable[[Invalidation], Awaitable[None]]
+        self,
+        url: str,
+        *,
+        opened: Callable[[], Awaitable[None]],
+        changed: Callable[[Invalidation], Awaitable[None]],
+        silence: float = STALE_SECONDS,
     ) -> None:
-        self._redis = connect_async(url, timeout=STALE_SECONDS, connect_timeout=_CONNECT_SECONDS)
+        self.silence, self.patience = silence, silence / 2
+        self._redis = connect_async(url, timeout=silence, connect_timeout=self.patience)
         self._opened = opened
         self._changed = changed
         self._proved = float("-inf")
@@ -160,7 +166,7 @@ class Link:
                     opened = True
                     self._find()
                 self._prove(pinged_at)
-            if waiting and silent >= STALE_SECONDS / _PING_SECONDS:
+            if waiting and silent >= self.silence / _PING_SECONDS:
                 raise ConnectionError("a ping was not answered")
             if not waiting and time.monotonic() - pinged_at >= _PING_SECONDS:
                 pinged_at, waiting, silent = time.monotonic(), True, 0

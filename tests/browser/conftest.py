@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.stack import Stack, stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.watched import Visits
+from tests.integration.conftest import patient
 from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
 
@@ -26,7 +27,7 @@ def service(folder: Path) -> Iterator[Stack]:
     """The whole service without keys, as `calibrant serve` starts it."""
     with (
         (folder / "service.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "service", log=log) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=patient()) as running,
     ):
         until_ready(running.url)
         yield running
@@ -35,6 +36,7 @@ def service(folder: Path) -> Iterator[Stack]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium without a window. It ends with the folder: while it runs, no other event loop can run in this thread."""
+    expect.set_options(timeout=120_000)
     with sync_playwright() as playwright:
         path = find_chromium(playwright.chromium)
         with playwright.chromium.launch(executable_path=path, args=flags()) as browser:

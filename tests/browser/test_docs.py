@@ -14,10 +14,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:
-    page.set_default_timeout(60_000)
     document = httpx.get(f"{service.url}/openapi.json", timeout=60).json()
     page.goto("/docs")
-    expect(page.locator(".opblock")).to_have_count(len([*operations(document)]), timeout=60_000)
+    expect(page.locator(".opblock")).to_have_count(len([*operations(document)]))
     for call in ("#operations-evaluate-evaluate", "#operations-monitors-post_monitor_rows"):
         page.locator(f"{call} .opblock-summary-control").click()
         expect(page.locator(f"{call} .request-body, {call} .opblock-section-request-body").first).to_be_visible()

@@ -43,7 +43,7 @@ def stored(service: Stack) -> Mapping[str, str]:
         batch = client.upload(*rows(300)).id
         p, y = rows(300)
         other = client.upload(p**2, y).id
-        made = client.fit("pl", batch, name="seen", timeout=60)
+        made = client.fit("pl", batch, name="seen", timeout=600)
         mean, observed = np.arange(300.0), np.arange(300.0) + np.tile([-1.0, 0.5, 2.0], 100)
         given: dict[str, Any] = {"observed": observed, "mean": mean, "variance": np.ones(300)}
         forecasts = client.upload_distribution(**given).id

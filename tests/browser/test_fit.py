@@ -67,7 +67,7 @@ def test_the_bar_of_a_fit_reaches_its_end_and_leads_to_the_map(page: Page, slow_
     _fit(page, slow_batch, "iop-op", "watched")
     page.wait_for_url(JOB)
     page.evaluate(_NOTING)
-    expect(page.get_by_role("heading", name="watched")).to_be_visible(timeout=120_000)
+    expect(page.get_by_role("heading", name="watched")).to_be_visible()
     shares = page.evaluate("window.shares")
     assert shares[-1] == 1
     assert shares == sorted(shares)

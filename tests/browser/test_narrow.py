@@ -57,14 +57,14 @@ def stored(service: Stack) -> Mapping[str, str]:
     with Calibrant(service.url) as client:
         p, y = rows(400)
         batch = client.upload(p, y, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
-        made = client.fit("averaged", batch, name="narrow-name-of-a-map", timeout=60)
+        made = client.fit("averaged", batch, name="narrow-name-of-a-map", timeout=600)
         for method in ("platt", "isotonic"):
-            client.fit(method, client.upload(*rows(400, seed=1)).id, name="a-rather-long-name-of-a-map", timeout=60)
+            client.fit(method, client.upload(*rows(400, seed=1)).id, name="a-rather-long-name-of-a-map", timeout=600)
         held_out = client.upload(*rows(400, seed=2)).id
         client.alias("narrow-name-of-a-map", "champion", 1)
         vectors = [[0.91 if k == i % 10 else 0.01 for k in range(10)] for i in range(200)]
         labels = [(i % 10 + (i % 7 == 0)) % 10 for i in range(200)]
-        classes = client.fit("platt", client.upload(vectors, labels).id, reduction="classwise", timeout=60)
+        classes = client.fit("platt", client.upload(vectors, labels).id, reduction="classwise", timeout=600)
         given: dict[str, Any] = {"observed": p, "mean": p**2, "variance": p**2 + 0.1}
         forecasts = client.upload_distribution(**given, groups=["a-site-with-a-rather-long-name", "b"] * 200).id
         scaled = client.fit_distribution("variance-scaling", batch=forecasts).id

@@ -29,7 +29,7 @@ def folder() -> Iterator[Path]:
 
 def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "calibrant", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False, env=_ENVIRONMENT)
+    return subprocess.run(command, input=given, capture_output=True, timeout=600, check=False, env=_ENVIRONMENT)
 
 
 def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from service.stack import stack
 from tests.chart.programs import NotRendered, Object, kustomized, missing_programs, named, rendered
 from tests.chart.value_sets import EVERYTHING, VALUE_SETS
+from tests.integration.conftest import patient
 from tests.integration.token_issuer import token_issuer
 from tests.store_folder import store_folder
 
@@ -225,7 +226,7 @@ def test_a_release_with_an_issuer_accepts_its_tokens_and_only_the_api_has_its_se
         own = {name: value for name, value in variables["calibrant-api"].items() if "OIDC" in name}
         assert own.keys() == {f"CALIBRANT_{name.upper()}" for name in settings}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")} | own
-        running = stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=inherited)
+        running = stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=patient(inherited))
         with running as started, httpx.Client(base_url=started.url, timeout=60, trust_env=False) as api:
             for scope, path, status in (
                 ("approvers", "/maps", 200),

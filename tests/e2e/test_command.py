@@ -53,7 +53,7 @@ def _until_gone(pids: list[int]) -> None:
         with contextlib.suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
             try:
-                ready, _, _ = select.select([handle], [], [], 20)
+                ready, _, _ = select.select([handle], [], [], 120)
                 assert ready, f"process {pid} is still there"
             finally:
                 os.close(handle)
@@ -67,7 +67,7 @@ def _until_ready(url: str) -> None:
 def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command, until it ends."""
     return subprocess.run(
-        [*CALIBRANT, *arguments], capture_output=True, text=True, timeout=180, check=False, env=environment
+        [*CALIBRANT, *arguments], capture_output=True, text=True, timeout=600, check=False, env=environment
     )
 
 
@@ -99,7 +99,7 @@ def test_serve_stops_cleanly_and_keeps_its_maps(folder: Path, number: signal.Sig
             with Calibrant(url) as client:
                 client.ready()
                 batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
-                stored = client.fit("pl3", batch.id, name="kept", timeout=60)
+                stored = client.fit("pl3", batch.id, name="kept", timeout=600)
                 assert stored.version == 1
             children = _children(process.pid)
             assert len(children) >= 3
@@ -179,7 +179,7 @@ def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
                 os.kill(child, signal.SIGKILL)
                 _until_gone([child])
         batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
-        assert client.fit("pl", batch.id, timeout=90).method == "pl"
+        assert client.fit("pl", batch.id, timeout=600).method == "pl"
 
 
 def _made_key(folder: Path, *arguments: str) -> str:

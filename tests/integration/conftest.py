@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from redis import Redis
 
+from backend.settings import settings_of, variable_of
 from backend.store.clock import stamp
 from backend.store.jobs.queues import Message
 from backend.store.jobs.runs import Run
@@ -32,6 +35,14 @@ from service.stack import Stack, stack
 from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
 
+#: Settings of services whose store answers, however busy the machine is; callers send `Prefer: wait=600`.
+PATIENT: dict[str, Any] = {"store_timeout": 60.0, "request_timeout": 600.0, "max_wait": 600}
+
+
+def patient(inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a service whose store answers, however busy the machine is."""
+    return {**inherited, **{variable_of(name): str(value) for name, value in PATIENT.items()}}
+
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
@@ -39,13 +50,18 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(scope="session")
+def while_needed(fixture_name: str, config: pytest.Config) -> Literal["session", "package"]:
+    """The scope of a service: the tests of this folder, or all where files of this folder and others take turns."""
+    return "package" if config.option.shuffle_files is None else "session"
+
+
+@pytest.fixture(scope=while_needed)
 def service(folder: Path) -> Iterator[Stack]:
-    """The whole service. It runs until the end, because files of this folder and others take turns.
+    """The whole service.
 
     Together they leave more monitors than the default quota of a tenant.
     """
-    settings = {**admitting(), "CALIBRANT_MAX_MONITORS": "0"}
+    settings = patient(admitting()) | {"CALIBRANT_MAX_MONITORS": "0"}
     with (
         (folder / "service.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=settings) as running,
@@ -62,11 +78,11 @@ def client(service: Stack) -> Iterator[Calibrant]:
 
 @pytest.fixture
 def http(service: Stack) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=PATIENT["max_wait"]) as http:
         yield http
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=while_needed)
 def redis_url(folder: Path) -> Iterator[str]:
     """A Redis without a worker, for tests of the store and of single jobs."""
     with (folder / "redis.log").open("ab") as log, embedded_server(folder / "store", log=log) as (url, _):
@@ -75,7 +91,7 @@ def redis_url(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
-    redis = connect(redis_url)
+    redis = connect(redis_url, timeout=PATIENT["store_timeout"])
     redis.flushall()
     yield redis
     redis.flushall()  # with a key in the store, later tests that take the address alone would need one
@@ -108,9 +124,20 @@ def claimed(store: Store, job_id: str) -> Run:
 
 @contextlib.contextmanager
 def serving(
-    settings: Settings, *, needs_key: bool = False, prepare: Callable[[FastAPI], None] = lambda _: None
+    settings: Settings,
+    *,
+    needs_key: bool = False,
+    prepare: Callable[[FastAPI], None] = lambda _: None,
+    outages: bool = False,
 ) -> Iterator[str]:
-    """The API alone, in this process, on a port of its own."""
+    """The API alone, in this process, on a port of its own.
+
+    It waits as long as a busy machine needs, where a test does not set how long; in tests of ``outages`` as by default.
+    """
+    if not outages:
+        defaults = {setting.name: setting.default for setting in settings_of(Settings)}
+        unset = {name: value for name, value in PATIENT.items() if getattr(settings, name) == defaults[name]}
+        settings = replace(settings, **unset)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         app = create_app(settings, needs_key=needs_key)
         prepare(app)
@@ -156,31 +183,40 @@ def one_place_taken(redis: Redis, url: str) -> Iterator[None]:
 
 
 class SharedApi:
-    """An API that tests share, each with an empty store."""
+    """An API that tests share, each with an empty store, and one with the settings of the present file."""
 
     def __init__(self, redis_url: str) -> None:
-        self._redis_url = redis_url
-        self._running = contextlib.ExitStack()
-        self._url: str | None = None
+        self._plain = self._present = Settings(redis_url)
+        self._running: dict[Settings, tuple[contextlib.ExitStack, str]] = {}
 
-    def url(self) -> str:
-        """The address of the API, which starts if it does not run or needs a key.
+    def url(self, **settings: Any) -> str:
+        """The address of the API with these settings, which starts if it does not run or needs a key.
 
-        A service that has read an API key of any test needs one until it ends.
+        A service that has read an API key of any test needs one until it ends. Maps may stay in its memory.
         """
-        if self._url is not None and httpx.get(f"{self._url}/maps", timeout=60).status_code != 200:
-            self.close()
-        if self._url is None:
-            self._url = self._running.enter_context(serving(Settings(self._redis_url)))
-        return self._url
+        wanted = replace(self._plain, **settings)
+        if wanted not in (self._plain, self._present):
+            if self._present != self._plain:
+                self._stop(self._present)
+            self._present = wanted
+        if wanted in self._running and httpx.get(f"{self._running[wanted][1]}/maps", timeout=60).status_code != 200:
+            self._stop(wanted)
+        if wanted not in self._running:
+            running = contextlib.ExitStack()
+            self._running[wanted] = running, running.enter_context(serving(wanted))
+        return self._running[wanted][1]
 
     def close(self) -> None:
-        """Stop the API."""
-        self._running.close()
-        self._url = None
+        """Stop the APIs."""
+        for settings in (*self._running,):
+            self._stop(settings)
+
+    def _stop(self, settings: Settings) -> None:
+        if settings in self._running:
+            self._running.pop(settings)[0].close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=while_needed)
 def shared_api(redis_url: str) -> Iterator[SharedApi]:
     with contextlib.closing(SharedApi(redis_url)) as shared:
         yield shared
@@ -189,5 +225,5 @@ def shared_api(redis_url: str) -> Iterator[SharedApi]:
 @pytest.fixture
 def api(redis: Redis, shared_api: SharedApi) -> Iterator[httpx.Client]:
     """An API on the Redis of ``store``, which no worker works on: jobs stay as a test leaves them."""
-    with httpx.Client(base_url=shared_api.url(), timeout=60) as http:
+    with httpx.Client(base_url=shared_api.url(), timeout=600) as http:
         yield http

@@ -137,7 +137,7 @@ def _lock(port: int, held: contextlib.ExitStack) -> bool:
     return True
 
 
-def until(holds: Callable[[], bool], seconds: float = 120.0) -> float:
+def until(holds: Callable[[], bool], seconds: float = 300.0) -> float:
     """Seconds until a condition holds."""
     began = time.monotonic()
     while not holds():
@@ -154,6 +154,13 @@ def assert_away(answer: httpx.Response) -> None:
     assert answer.status_code == 503, answer.text
     assert answer.json()["type"] == "/problems/store-unavailable"
     assert int(answer.headers["retry-after"]) >= 1
+
+
+def answered(send: Callable[[], httpx.Response]) -> httpx.Response:
+    """The answer to a request that is sent again while the store seems to be away, as it may on a busy machine."""
+    while (answer := send()).status_code == 503:
+        assert_away(answer)
+    return answer
 
 
 def until_ready(url: str) -> None:

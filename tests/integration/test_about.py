@@ -51,7 +51,7 @@ def test_a_fitted_and_an_imported_map_have_every_field_that_the_caller_sent(
     made = answer.json()
     if headers:
         assert answer.status_code == 202
-        made = client.map(str((client.wait(made["id"], timeout=60).result or {})["map"])).to_dict()
+        made = client.map(str((client.wait(made["id"], timeout=600).result or {})["map"])).to_dict()
     assert _said(made) == SAID
     document = http.get(f"/maps/{made['id']}/document").json()
     assert _said(http.post("/maps/import", json={"document": document} | SAID).json()) == SAID

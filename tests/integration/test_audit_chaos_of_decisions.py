@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from schemas.audit import ChangeRecord
 from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord
 from service.stack import stack
+from tests.integration.conftest import patient
 from tests.integration.monitors.receiver import Receiver, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import until
@@ -160,7 +160,7 @@ def test_kills_leave_the_whole_history_of_keys_monitors_decisions_and_hooks(fold
         store = Store.of(redis)
         record = monitor(store, name="decided", recalibration={"policy": "propose", "name": "decided"})
         running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=data, log=log, redis_url=url, inherited=dict(os.environ) | allowed)
+            stack(host="127.0.0.1", port=0, data=data, log=log, redis_url=url, inherited=patient() | allowed)
         )
         headers = {"Authorization": f"Bearer {key}"}
         clients = [httpx.Client(base_url=running.url, timeout=60, trust_env=False, headers=headers) for _ in range(4)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +29,7 @@ from schemas.audit import AuditFact, AuditQuery, ChangeRecord
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
 from service.settings import Settings
 from service.stack import stack
-from tests.integration.conftest import serving
+from tests.integration.conftest import patient, serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.test_deliveries import HUSH, NAME, SECRET, means
 
@@ -241,7 +240,7 @@ def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver:
     with (folder / "hooks.log").open("ab") as log, contextlib.ExitStack() as started:
         data = folder / "hooks"
         running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=dict(os.environ) | allowed)
+            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient() | allowed)
         )
         with Calibrant(running.url, note="to the SIEM") as client:
             client.audit_hook("siem", f"http://127.0.0.1:{receiver.port}/in")

@@ -36,7 +36,7 @@ from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
 from service.stack import stack
-from tests.integration.conftest import serving
+from tests.integration.conftest import patient, serving
 from tests.integration.monitors.stored import fill_monitor
 from tests.integration.stored import load_first_store
 
@@ -294,8 +294,9 @@ def test_jobs_queued_by_the_first_version_run_after_a_restore(redis: Redis, fold
     with (folder / "restored.log").open("ab") as log:
         with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as other:
             restore(other, file, merge=False)
-        with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
-            assert client.wait(queued, timeout=60).status == "succeeded"
+        service = stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient())
+        with service as running, Calibrant(running.url) as client:
+            assert client.wait(queued, timeout=600).status == "succeeded"
             assert client.map("ham").version == 2
 
 

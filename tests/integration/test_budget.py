@@ -140,7 +140,7 @@ def test_a_full_store_is_degraded_until_there_is_room_and_accepted_jobs_end(
         assert api.get("/v2/health/ready").status_code == 200
         assert _metric(api, "calibrant_store_used_bytes") >= 0.95 * BUDGET
         with supervisor(server.url, tmp_path / "log"):
-            until(lambda: api.get(job.headers["Location"]).json()["status"] == "succeeded", 60)
+            until(lambda: api.get(job.headers["Location"]).json()["status"] == "succeeded")
         for batch in stored[:5]:
             assert api.delete(f"/batches/{batch}").status_code == 204
         until(lambda: api.get("/health/ready").json() == {"status": "ok"})
@@ -159,7 +159,7 @@ def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
         assert api.post("/monitors/m/rows", json={"rows": [{"prediction": 0.5, "label": 1}]}).status_code == 200
         batch, made = _post(api, _body(1000)).json()["id"], api.post("/maps", json=ROWS | {"method": "platt"}).json()
         job = api.post("/maps", json=rows | {"method": "averaged"}, headers=JOB).headers["Location"]
-        until(lambda: api.get(job).json()["status"] == "running", 60)
+        until(lambda: api.get(job).json()["status"] == "running")
         server.tell("CONFIG", "SET", "maxmemory", "1")
         before = (
             redis.info("errorstats")["errorstat_OOM"]["count"] if "errorstat_OOM" in redis.info("errorstats") else 0
@@ -171,10 +171,10 @@ def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
             assert api.delete(path).status_code == 204, path
         assert redis.keys("calibrant:default:monitor:*") == []
         # The run's lease goes on, and its result waits: the worker tries to write again and again.
-        until(lambda: redis.info("errorstats")["errorstat_OOM"]["count"] > before + 100, 120)
+        until(lambda: redis.info("errorstats")["errorstat_OOM"]["count"] > before + 100)
         assert api.get(job).json()["status"] == "running"
         server.tell("CONFIG", "SET", "maxmemory", str(MEMORY))
-        until(lambda: api.get(job).json()["status"] == "succeeded", 120)
+        until(lambda: api.get(job).json()["status"] == "succeeded")
         record = Store.of(connect(server.url)).jobs.get(job.rpartition("/")[2])
         assert (record.run, record.losses, record.kills) == (1, 0, 0)
 

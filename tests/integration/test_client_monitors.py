@@ -143,7 +143,7 @@ def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant,
 
 
 #: Seconds until workers have checked a monitor and recalibrated.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, service: Stack) -> None:

@@ -47,7 +47,7 @@ def test_a_batch_keeps_its_clusters_also_for_jobs(http: httpx.Client) -> None:
     assert appended.status_code == 200, appended.text
     assert http.post("/evaluate", json=OPTIONS | {"batch": batch}).json()["measures"] == _local()
     queued = http.post("/evaluate", json=OPTIONS | {"batch": batch}, headers={"Prefer": "respond-async"})
-    ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=30"}).json()
+    ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=600"}).json()
     assert ended["result"]["report"]["measures"] == _local()
     without = {name: values for name, values in then.items() if name != "clusters"}
     refused = http.post(f"/batches/{batch}/rows", json=without).json()

@@ -59,7 +59,7 @@ def test_the_answer_is_that_of_the_library(api: httpx.Client, rows: dict[str, An
 
 
 def test_a_job_gives_the_same_answer_and_holds_its_batches(service: Stack, rows: dict[str, Any]) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         other = rows | {"variance": [4.0] * N}
         own, against = (http.post("/batches", json=REGRESSION | body).json()["id"] for body in (rows, other))
         made = http.post("/maps", json=REGRESSION | {"batch": own, "method": "variance-scaling"}).json()["id"]
@@ -69,7 +69,7 @@ def test_a_job_gives_the_same_answer_and_holds_its_batches(service: Stack, rows:
         assert (at_once["comparison"]["score"], at_once["comparison"]["lags"]) == ("log-score", 2)
         job = http.post("/evaluate", json=asked, headers={"Prefer": "respond-async"})
         assert job.status_code == 202, job.text
-        ended = http.get(job.headers["Location"], headers={"Prefer": "wait=30"}).json()
+        ended = http.get(job.headers["Location"], headers={"Prefer": "wait=600"}).json()
         assert ended["status"] == "succeeded", ended
         assert ended["result"]["report"] == at_once
 
@@ -124,7 +124,10 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
 
 
 def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url: str, rows: dict[str, Any]) -> None:
-    with serving(Settings(redis_url, max_unpacked_bytes=20_000)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with (
+        serving(Settings(redis_url, max_unpacked_bytes=20_000)) as url,
+        httpx.Client(base_url=url, timeout=600) as http,
+    ):
         ids = [http.post("/batches", json=REGRESSION | rows).json()["id"] for _ in range(7)]
         assert http.post("/evaluate", json=REGRESSION | rows | {"against": ids[:2]}).status_code == 200
         large = http.post("/evaluate", json=REGRESSION | rows | {"against": ids})
@@ -136,7 +139,7 @@ def test_the_query_names_batches_and_the_client_has_the_same_answer(service: Sta
     csv = "observed,mean,variance\n" + "".join(
         f"{y!r},{m!r},1.0\n" for y, m in zip(rows["observed"], rows["mean"], strict=True)
     )
-    with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=60) as http:
+    with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=600) as http:
         others = [client.upload_distribution(**rows | {"variance": [v] * N}).id for v in (2.0, 4.0)]
         query = {**REGRESSION, "against": ",".join(others), "lags": "1"}
         sent = http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"})

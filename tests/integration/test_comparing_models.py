@@ -240,7 +240,7 @@ def test_the_command_prints_the_same_with_and_without_a_server(
 
 # --- Reports
 
-PAGE = {"Accept": "text/html", "Prefer": "wait=60"}
+PAGE = {"Accept": "text/html", "Prefer": "wait=600"}
 
 
 def _page(response: httpx.Response) -> Page:

@@ -33,7 +33,7 @@ def served() -> Iterator[tuple[str, Store]]:
         data, settings = folder / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
         with stack(host="127.0.0.1", port=0, data=data, log=log, device="auto", inherited=settings) as running:
             redis = connect((data / "redis.url").read_text())
-            until(lambda: any(worker.device == "cuda" for worker in read_supervisors(redis)), 120)
+            until(lambda: any(worker.device == "cuda" for worker in read_supervisors(redis)))
             yield running.url, Store.of(redis)
 
 

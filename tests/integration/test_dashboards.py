@@ -32,7 +32,7 @@ OF_A_LOOK = (
     "calibrant_monitor_realised",
 )
 #: Seconds until a worker has looked.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 def _labels(http: httpx.Client) -> dict[str, set[str]]:
@@ -48,7 +48,7 @@ def _labels(http: httpx.Client) -> dict[str, set[str]]:
 def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
     """The metrics of a service that has done one of everything, and looked at a monitor."""
     with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=60) as http:
-        client.fit("pl", predictions=P, labels=Y, timeout=60)
+        client.fit("pl", predictions=P, labels=Y, timeout=600)
         client.create_monitor(
             "exposed", measures=["ece", "log-loss"], bucket=60, retention=5 * 86_400, recalibration={"policy": "online"}
         )

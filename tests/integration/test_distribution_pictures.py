@@ -65,7 +65,7 @@ def test_a_map_is_drawn_over_the_forecasts_before_it(api: httpx.Client) -> None:
 
 def test_a_picture_comes_from_a_batch_an_archive_or_a_job(service: Stack) -> None:
     rows, query = _rows("quantiles"), REGRESSION | {"diagram": "pit"}
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         direct = http.post("/diagrams", json=_json(rows) | {"diagram": "pit"}, headers={"Accept": SVG})
         batch = http.post("/batches", json=_json(rows)).json()["id"]
         of_batch = http.post("/diagrams", json=query | {"batch": batch}, headers={"Accept": SVG})
@@ -73,7 +73,7 @@ def test_a_picture_comes_from_a_batch_an_archive_or_a_job(service: Stack) -> Non
         of_archive = http.post("/diagrams", params=query, content=npz(**rows), headers=headers)
         queued = http.post("/diagrams", json=_json(rows) | {"diagram": "pit"}, headers={"Prefer": "respond-async"})
         assert queued.status_code == 202, queued.text
-        http.get(queued.headers["Location"], headers={"Prefer": "wait=30"})
+        http.get(queued.headers["Location"], headers={"Prefer": "wait=600"})
         of_job = http.get(queued.headers["Location"] + "/diagram.svg")
         assert direct.content == of_batch.content == of_archive.content == of_job.content
 
@@ -132,12 +132,12 @@ def test_a_report_has_the_verdict_and_the_recommendation_of_the_library(api: htt
 
 def test_a_report_by_a_job_is_the_same_page(service: Stack) -> None:
     rows = _json(_rows("quantiles", 200)) | {"weights": [1.0, 2.0] * 100}
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         direct = http.post("/evaluate", json=rows, headers={"Accept": HTML})
         headers = {"Accept": HTML, "Prefer": "respond-async"}
         queued = http.post("/evaluate", json=rows, headers=headers)
         assert queued.status_code == 202, queued.text
-        http.get(queued.headers["Location"], headers={"Prefer": "wait=60"})
+        http.get(queued.headers["Location"], headers={"Prefer": "wait=600"})
         page = http.get(queued.headers["Location"], headers={"Accept": HTML})
         assert page.text.count("<figure") == direct.text.count("<figure")
         assert page.text.partition("<h2")[2].partition("Fit")[0] == direct.text.partition("<h2")[2].partition("Fit")[0]

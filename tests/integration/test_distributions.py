@@ -494,25 +494,25 @@ def test_a_map_with_functions_by_value_needs_the_values(api: httpx.Client) -> No
 
 
 def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: Stack) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         prefer = {"Prefer": "respond-async"}
         rows = _rows("quantiles")
         queued = http.post("/evaluate", json=_json(rows), headers=prefer)
         assert queued.status_code == 202, queued.text
-        ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=30"}).json()
+        ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=600"}).json()
         assert ended["status"] == "succeeded", ended
         assert ended["result"]["report"] == _evaluate(http, _json(rows))
         page = http.get(f"/jobs/{ended['id']}", headers={"Accept": "text/html"})
         assert page.status_code == 200
         batch = http.post("/batches", json=_json(rows)).json()["id"]
         fit = REGRESSION | {"batch": batch, "method": "averaged", "name": "averaged-by-job"}
-        made = http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=30"})
+        made = http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=600"})
         assert made.status_code == 201, made.text
         expected = calibrant.fit_distribution("averaged", **rows)
         assert calibrant.load_distribution(made.json()["document"]) == expected
         assert made.json()["held_out_gain"] == expected.diagnostics["held_out_gain"]
         after = http.post("/evaluate", json=_json(rows) | {"map": made.json()["id"]}, headers=prefer)
-        ended = http.get(after.headers["Location"], headers={"Prefer": "wait=30"}).json()
+        ended = http.get(after.headers["Location"], headers={"Prefer": "wait=600"}).json()
         assert ended["result"]["report"]["in_sample"] is True
 
 
@@ -616,7 +616,7 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
 
 def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
     html = {"Accept": "text/html"}
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         rows = _json(_rows("normal"))
         batch = http.post("/batches", json=rows).json()["id"]
         made = http.post("/maps", json=rows | {"method": "variance-scaling", "name": "on-the-page"}).json()["id"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from calibrant.distributed.scan import Scan
 from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally
 from service.stack import stack
+from tests.integration.conftest import patient
 from tests.integration.failing_workers import KilledOnce
 from tests.integration.responses import problem_of
 from tests.rows import draw_event
@@ -183,8 +183,7 @@ def test_an_address_of_a_scheduler_is_checked_otherwise(text: str, accepted: boo
 @pytest.fixture(scope="module")
 def served(cluster: Client, root: Path, folder: Path) -> Iterator[httpx.Client]:
     """A service with a source and the cluster."""
-    inherited = {
-        **os.environ,
+    inherited = patient() | {
         "CALIBRANT_SOURCES": json.dumps({"scores": {"root": f"file://{root}"}}),
         "CALIBRANT_DASK_SCHEDULER": _scheduler(cluster),
         "OMP_NUM_THREADS": "1",
@@ -193,7 +192,7 @@ def served(cluster: Client, root: Path, folder: Path) -> Iterator[httpx.Client]:
         running = opened.enter_context(
             stack(host="127.0.0.1", port=0, data=folder / "engines", log=log, inherited=inherited)
         )
-        yield opened.enter_context(httpx.Client(base_url=running.url, timeout=90))
+        yield opened.enter_context(httpx.Client(base_url=running.url, timeout=600))
 
 
 def _source(**changes: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _api(
 def _begun(api: httpx.Client, path: str, headers: dict[str, str], *, stated: int, sent: bytes) -> socket.socket:
     """A request whose body has begun and does not go on."""
     parts = urlsplit(str(api.base_url))
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=120)
+    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
     lines = [f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {stated}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
@@ -183,7 +183,7 @@ def test_while_a_tenant_works_all_the_time_another_finds_a_place(redis_url: str,
 def test_a_request_that_waits_for_its_job_holds_no_place(redis_url: str, keys: Keys) -> None:
     with _api(redis_url, max_heavy_requests=1) as api, ThreadPoolExecutor(1) as thread:
         # No worker runs: the job waits, and its caller with it.
-        headers = keys["greedy"] | {"Prefer": "respond-async, wait=20"}
+        headers = keys["greedy"] | {"Prefer": "respond-async, wait=600"}
         waiting = thread.submit(api.post, "/evaluate", json=_large(), headers=headers)
         while not (jobs := api.get("/jobs", headers=keys["greedy"]).json()["items"]):
             assert not waiting.done()
@@ -202,7 +202,7 @@ LIGHT_ROWS = 30_000
 def test_a_request_that_waits_for_its_job_holds_no_turn(redis_url: str, keys: Keys) -> None:
     with _api(redis_url) as api, ThreadPoolExecutor(1) as thread:
         # No worker runs: the job waits, and its caller with it.
-        headers = keys["greedy"] | {"Prefer": "respond-async, wait=60"}
+        headers = keys["greedy"] | {"Prefer": "respond-async, wait=600"}
         waiting = thread.submit(api.post, "/evaluate", json=_large(LIGHT_ROWS), headers=headers)
         while not (jobs := api.get("/jobs", headers=keys["greedy"]).json()["items"]):
             assert not waiting.done()
@@ -258,7 +258,7 @@ def test_a_tenant_that_fills_its_threads_delays_no_other(redis_url: str, keys: K
         answers = [threads.submit(api.get, "/worked", headers=keys["greedy"]) for _ in range(60)]
         try:
             for _ in range(MOST_THREADS // 2):
-                assert begun.acquire(timeout=60)
+                assert begun.acquire(timeout=600)
             assert api.get("/maps", headers=keys["other"]).status_code == 200
             assert api.post("/evaluate", json=ROWS, headers=keys["other"]).status_code == 200
             assert not any(one.done() for one in answers)
@@ -298,7 +298,7 @@ def test_a_request_does_not_wait_for_all_that_another_tenant_sent_before(redis_u
     with _api(redis_url, prepare) as api, contextlib.ExitStack() as open_ones:
         address = (str(api.base_url.host), api.base_url.port or 80)
         for _ in range(101):
-            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=60)))
+            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=600)))
             connections[-1].sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connections[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
         assert api.get("/burst", headers=keys["greedy"]).status_code == 200
@@ -310,7 +310,7 @@ def test_many_connections_are_accepted_in_each_pass_of_the_event_loop(redis_url:
 
     def send() -> None:
         for _ in range(200):
-            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=60)))
+            connections.append(open_ones.enter_context(socket.create_connection(address, timeout=600)))
             connections[-1].sendall(b"GET /seen HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
     _, passes, prepare = _seen(200, send)
@@ -380,11 +380,11 @@ def test_a_stream_that_is_left_with_a_request_behind_it_is_free_again(
         address = (str(api.base_url.host), api.base_url.port or 80)
         request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         for _ in range(3):
-            with socket.create_connection(address, timeout=60) as connection:
+            with socket.create_connection(address, timeout=600) as connection:
                 connection.sendall(request + request)
                 while connection.recv(1000).startswith(b"HTTP/1.1 503"):  # the one before is on its way out
                     connection.sendall(request)
-        with socket.create_connection(address, timeout=60) as connection:
+        with socket.create_connection(address, timeout=600) as connection:
             status = b""
             while status != b"200":
                 connection.sendall(request)

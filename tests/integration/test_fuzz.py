@@ -14,6 +14,7 @@ from schemas.audit import AuditQuery
 from service.stack import Stack, stack
 from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
+from tests.integration.conftest import patient
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def fuzzed(folder: Path) -> Iterator[Stack]:
     """A service of its own: what is fuzzed holds what no other test should meet."""
     with (
         (folder / "fuzzed.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log, inherited=admitting()) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log, inherited=patient(admitting())) as running,
     ):
         yield running
 

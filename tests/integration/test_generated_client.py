@@ -20,6 +20,7 @@ from service.formats.catalogue import FORMATS
 from service.openapi import operations
 from service.settings import Settings
 from service.stack import Stack, stack
+from tests.integration.conftest import patient
 from tests.openapi.python import Generated, generate
 from tests.openapi.through import GeneratedClient
 
@@ -49,7 +50,7 @@ def running(folder: Path) -> Iterator[Stack]:
     """A service of its own: the examples name what they make."""
     with (
         (folder / "generated.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "generated", log=log, inherited=admitting()) as service,
+        stack(host="127.0.0.1", port=0, data=folder / "generated", log=log, inherited=patient(admitting())) as service,
     ):
         yield service
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from redis import Redis
 
 from service.settings import Settings
 from service.stack import stack
-from tests.integration.conftest import one_place_taken, serving
+from tests.integration.conftest import one_place_taken, patient, serving
 from tests.integration.redis_server import until, until_ready
 
 pytestmark = pytest.mark.slow
@@ -29,9 +28,7 @@ def strict(folder: Path) -> Iterator[str]:
     limits = {"CALIBRANT_REQUEST_TIMEOUT": "1.5"}
     with (
         (folder / "strict.log").open("ab") as log,
-        stack(
-            host="127.0.0.1", port=0, data=folder / "strict", log=log, inherited=dict(os.environ) | limits
-        ) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "strict", log=log, inherited=patient() | limits) as running,
     ):
         yield running.url
 
@@ -86,9 +83,7 @@ def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:
     allowed = {"CALIBRANT_CORS_ORIGINS": "https://app.example, https://other.example"}
     with (
         (folder / "origins.log").open("ab") as log,
-        stack(
-            host="127.0.0.1", port=0, data=folder / "origins", log=log, inherited=dict(os.environ) | allowed
-        ) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "origins", log=log, inherited=patient() | allowed) as running,
     ):
         for origin, status in (("https://app.example", 200), ("https://evil.example", 403)):
             answer = httpx.get(f"{running.url}/measures", headers={"Origin": origin}, timeout=60)
@@ -103,7 +98,7 @@ def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:
 def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.7"}
     for number, (proxies, status) in enumerate((("", 200), ("127.0.0.1", 403))):
-        environment = dict(os.environ) | {"CALIBRANT_TRUSTED_PROXIES": proxies}
+        environment = patient() | {"CALIBRANT_TRUSTED_PROXIES": proxies}
         name = f"proxies-{number}"
         with (
             (folder / f"{name}.log").open("ab") as log,
@@ -116,7 +111,7 @@ def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) 
 @pytest.mark.parametrize("probes", [True, False])
 def test_the_port_stays_open_after_sigterm_until_a_readiness_probe_has_failed(folder: Path, probes: bool) -> None:
     # Without a probe the time limit counts.
-    environment = dict(os.environ) | {"CALIBRANT_UNREADY_SECONDS": "600" if probes else "0.5"}
+    environment = patient() | {"CALIBRANT_UNREADY_SECONDS": "600" if probes else "0.5"}
     with (
         (folder / "unready.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "unready", log=log, inherited=environment) as running,
@@ -134,7 +129,7 @@ def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
     body = b'{"predictions": [0.1, 0.9], "labels": [0, 1]}'
     with (
         (folder / "drain.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "drain", log=log) as running,
+        stack(host="127.0.0.1", port=0, data=folder / "drain", log=log, inherited=patient()) as running,
         contextlib.closing(_begun(running.url, len(body), body[:10])) as connection,
     ):
         # The first part has been read once a later request is answered.

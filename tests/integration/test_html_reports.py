@@ -96,14 +96,14 @@ def test_a_comparison_or_plain_job_has_no_html(http: httpx.Client) -> None:
     ],
 )
 def test_every_batch_has_a_report(http: httpx.Client, rows: dict[str, Any]) -> None:
-    answer = http.post("/evaluate", json=rows, headers=PAGE | {"Prefer": "wait=30"})
+    answer = http.post("/evaluate", json=rows, headers=PAGE | {"Prefer": "wait=600"})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
 
 
 def test_a_report_covers_one_map_and_several_maps(http: httpx.Client) -> None:
     fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
     with_groups = ROWS | {"groups": ["north", "south"] * 250}
-    waiting = PAGE | {"Prefer": "wait=30"}
+    waiting = PAGE | {"Prefer": "wait=600"}
     one = _report(http.post("/evaluate", json=with_groups | {"map": fitted[0]}, headers=waiting))
     several = _report(http.post("/evaluate", json=with_groups | {"maps": fitted}, headers=waiting))
     assert fitted[0] in one
@@ -136,7 +136,7 @@ def test_names_are_words_in_a_report_and_nothing_else(http: httpx.Client) -> Non
     measures = ["ece", {"name": "ece", "n_bins": 5, "as": HOSTILE[0]}]
     answer = http.post("/evaluate", json=ROWS | {"groups": groups, "measures": measures}, headers=PAGE)
     text = _report(answer if answer.status_code == 200 else http.get(
-        answer.headers["location"], headers=PAGE | {"Prefer": "wait=30"}
+        answer.headers["location"], headers=PAGE | {"Prefer": "wait=600"}
     ))  # fmt: skip
     assert "&lt;script&gt;alert(1)" in text
     assert "$\\frac{1}{2}$" in text
@@ -147,21 +147,21 @@ def test_a_long_report_is_a_job_that_is_the_report_when_it_has_ended(http: httpx
     queued = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async"})
     assert (queued.status_code, queued.headers["content-type"]) == (202, "application/json")
     assert queued.headers["vary"].startswith("Accept")
-    text = _report(http.get(queued.headers["location"], headers=PAGE | {"Prefer": "wait=30"}))
+    text = _report(http.get(queued.headers["location"], headers=PAGE | {"Prefer": "wait=600"}))
     assert "north" in text
     job = http.get(queued.headers["location"]).json()
     assert set(job["result"]["report"]["groups"]) == {"north", "south"}
     assert set(job["result"]["report"]["group_diagrams"]) == {"north", "south"}
     assert job["result"]["report"]["recommendation"]["recommended"]
     assert job["progress"]["done"] == job["progress"]["total"]
-    again = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async, wait=30"})
+    again = http.post("/evaluate", json=body, headers=PAGE | {"Prefer": "respond-async, wait=600"})
     assert "north" in _report(again)
 
 
 def test_a_job_and_the_service_itself_make_the_same_report(http: httpx.Client) -> None:
     batch = http.post("/batches", json=ROWS).json()["id"]
     at_once = http.post("/evaluate", json={"batch": batch}, headers=PAGE)
-    by_job = http.post("/evaluate", json={"batch": batch}, headers=PAGE | {"Prefer": "respond-async, wait=30"})
+    by_job = http.post("/evaluate", json={"batch": batch}, headers=PAGE | {"Prefer": "respond-async, wait=600"})
 
     def numbers(text: str) -> str:
         return text.partition("<img")[0]
@@ -180,7 +180,7 @@ def test_a_page_shows_the_state_and_the_end_of_a_job(http: httpx.Client, api: ht
     assert "The evaluation was cancelled" in page.text
     assert "refresh" not in page.text
     fit = http.post("/maps", json=ROWS | {"method": "platt"}, headers={"Prefer": "respond-async"})
-    page = http.get(fit.headers["location"], headers=PAGE | {"Prefer": "wait=30"})
+    page = http.get(fit.headers["location"], headers=PAGE | {"Prefer": "wait=600"})
     assert "The fit has succeeded" in page.text
     assert "/maps/map_" in page.text
     assert problem_of(http.get(fit.headers["location"], headers={"Accept": "image/png"}))[0] == 406

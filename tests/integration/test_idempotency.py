@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import sys
@@ -22,8 +21,8 @@ from backend.store.processes import spawn
 from backend.store.store import Store
 from schemas.jobs import StoredAnswer
 from service.settings import Settings
-from tests.integration.conftest import claimed, serving
-from tests.integration.redis_server import assert_away, ready, redis_server, until
+from tests.integration.conftest import claimed, patient, serving
+from tests.integration.redis_server import answered, assert_away, ready, redis_server, until
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(200)
@@ -133,10 +132,10 @@ def test_while_the_first_request_runs_repeats_get_409_with_retry_after(
 ) -> None:
     with ThreadPoolExecutor(1) as threads, redis.pubsub() as changes:  # type: ignore[no-untyped-call]
         changes.subscribe(Shared.job_changes())
-        changes.get_message(timeout=60)
-        headers = {"Prefer": "respond-async, wait=30"}
+        changes.get_message(timeout=600)
+        headers = {"Prefer": "respond-async, wait=600"}
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
-        message = changes.get_message(timeout=60)
+        message = changes.get_message(timeout=600)
         assert message is not None
         early = _post(api, "/evaluate", ROWS, "a", **headers)
         assert _code(early) == (409, "idempotency-in-progress")
@@ -153,26 +152,26 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
     redis: Redis, redis_url: str, store: Store
 ) -> None:
     settings = {"CALIBRANT_REDIS_URL": redis_url, "CALIBRANT_MAX_WAIT": "2", "CALIBRANT_IDEMPOTENCY_LEASE": "1"}
-    headers = {"Prefer": "respond-async, wait=30"}
+    headers = {"Prefer": "respond-async, wait=600"}
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as api,
+        httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=600) as api,
         ThreadPoolExecutor(1) as threads,
         redis.pubsub() as changes,  # type: ignore[no-untyped-call]
     ):
         fd = listener.fileno()
         command = [sys.executable, "-m", "calibrant", "api", "--socket-fd", str(fd)]
-        process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
+        process = spawn(command, environment=patient() | settings, pass_fds=(fd,))
         changes.subscribe(Shared.job_changes())
-        changes.get_message(timeout=60)
+        changes.get_message(timeout=600)
         first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
-        message = changes.get_message(timeout=60)
+        message = changes.get_message(timeout=600)
         assert message is not None
         process.kill()
         process.wait()
         with pytest.raises(httpx.TransportError):
             first.result()
-        process = spawn(command, environment=os.environ | settings, pass_fds=(fd,))
+        process = spawn(command, environment=patient() | settings, pass_fds=(fd,))
         deadline = time.monotonic() + 120
         while (again := _post(api, "/maps", FIT, "a", **headers)).status_code == 409:
             assert time.monotonic() < deadline
@@ -263,7 +262,7 @@ def test_a_lease_outlives_its_time_by_no_clock_that_was_set_back(store: Store, r
 def test_the_same_key_of_two_tenants_is_two_keys(redis: Redis, redis_url: str) -> None:
     keys = ApiKeyStore(redis)
     tokens = [keys.create(name, tenant=name, scope="write").text for name in ("a", "b")]
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as api:
         headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
         first = _post(api, "/maps", FIT, "same", **headers[0])
         second = _post(api, "/maps", FIT | {"method": "identity"}, "same", **headers[1])
@@ -276,10 +275,10 @@ def test_the_same_key_of_two_tenants_is_two_keys(redis: Redis, redis_url: str) -
 @pytest.mark.slow
 def test_a_lease_lasts_as_long_as_its_request(redis: Redis, redis_url: str, store: Store) -> None:
     settings = Settings(redis_url, idempotency_lease=5)
-    headers = {"Prefer": "respond-async, wait=60"}
+    headers = {"Prefer": "respond-async, wait=600"}
     with (
         serving(settings) as url,
-        httpx.Client(base_url=url, timeout=60) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
         ThreadPoolExecutor(1) as threads,
     ):
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
@@ -295,11 +294,11 @@ def test_a_lease_lasts_as_long_as_its_request(redis: Redis, redis_url: str, stor
 @pytest.mark.slow
 @pytest.mark.parametrize("goes", ["killed", "paused"])
 def test_the_lease_of_a_request_ends_when_the_store_is_back_that_failed_it(tmp_path: Path, goes: str) -> None:
-    headers = {"Prefer": "respond-async, wait=60"}
+    headers = {"Prefer": "respond-async, wait=600"}
     with (
         redis_server(tmp_path) as server,
-        serving(Settings(server.url, idempotency_lease=3600, store_timeout=1)) as url,
-        httpx.Client(base_url=url, timeout=120) as api,
+        serving(Settings(server.url, idempotency_lease=3600, store_timeout=6)) as url,
+        httpx.Client(base_url=url, timeout=600) as api,
         ThreadPoolExecutor(1) as threads,
     ):
         until(lambda: ready(api))
@@ -318,6 +317,6 @@ def test_the_lease_of_a_request_ends_when_the_store_is_back_that_failed_it(tmp_p
         until(lambda: ready(api))
         with server.admin() as redis:
             until(lambda: redis.keys("*idempotency-lease*") == [])
-            again = _post(api, "/evaluate", ROWS, "a", **ASYNC)
+            again = answered(lambda: _post(api, "/evaluate", ROWS, "a", **ASYNC))
             assert again.status_code == 202
             assert redis.zcard(Keyspace().jobs()) == 1

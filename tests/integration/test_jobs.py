@@ -130,19 +130,19 @@ def test_a_caller_who_prefers_a_job_gets_one_for_anything(http: httpx.Client, cl
         assert queued.headers["Preference-Applied"] == "respond-async"
         assert queued.headers["Location"] == f"/jobs/{queued.json()['id']}"
         assert queued.headers["Retry-After"]
-        assert client.wait(queued.json()["id"], timeout=60).status == "succeeded"
+        assert client.wait(queued.json()["id"], timeout=600).status == "succeeded"
 
 
 def test_a_caller_who_waits_gets_the_answer_as_if_it_had_been_made_at_once(http: httpx.Client) -> None:
     inline = http.post("/evaluate", json=ROWS)
-    waited = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=25"})
+    waited = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=600"})
     assert waited.status_code == 200
     assert waited.json() == inline.json()
-    assert waited.headers["Preference-Applied"] == "respond-async, wait=25"
-    fitted = http.post("/maps", json=ROWS | {"method": "pl", "name": "waited"}, headers={"Prefer": "wait=100"})
+    assert waited.headers["Preference-Applied"] == "respond-async, wait=600"
+    fitted = http.post("/maps", json=ROWS | {"method": "pl", "name": "waited"}, headers={"Prefer": "wait=9000"})
     assert fitted.status_code == 201
     assert fitted.headers["Location"] == f"/maps/{fitted.json()['id']}"
-    assert fitted.headers["Preference-Applied"] == "wait=30"
+    assert fitted.headers["Preference-Applied"] == "wait=600"
     assert http.get("/maps/waited").json() == fitted.json()
 
 
@@ -160,10 +160,10 @@ def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_pro
     problem = Problem(type="/problems/one-class", title="x", status=422, detail="x")
     with ThreadPoolExecutor(2) as threads, redis.pubsub() as changes:  # type: ignore[no-untyped-call]
         changes.subscribe(Shared.job_changes())
-        changes.get_message(timeout=60)
+        changes.get_message(timeout=600)
         ends = [(lambda job: claimed(store, job).fail(problem), 422), (store.jobs.cancel, 409)]
         for end, status in ends:
-            waiting = threads.submit(api.post, "/maps", json=ROWS, headers={"Prefer": "wait=30"})
+            waiting = threads.submit(api.post, "/maps", json=ROWS, headers={"Prefer": "wait=600"})
             end(_newcomer(changes, store))  # type: ignore[no-untyped-call]
             assert waiting.result().status_code == status
             assert waiting.result().headers["content-type"] == "application/problem+json"
@@ -172,7 +172,7 @@ def test_a_job_that_fails_or_is_cancelled_while_its_caller_waits_answers_its_pro
 def _newcomer(changes: PubSub, store: Store) -> str:
     """The next job that is queued."""
     while True:
-        message = changes.get_message(timeout=60)
+        message = changes.get_message(timeout=600)
         assert message is not None
         job_id: str = message["data"].decode().rpartition(":")[2]
         if store.jobs.get(job_id).status == "queued":
@@ -186,10 +186,10 @@ def test_waiting_requests_hold_no_thread(store: Store, redis_url: str, redis: Re
     limits = httpx.Limits(max_connections=None)
     with (
         serving(Settings(redis_url)) as url,
-        httpx.Client(base_url=url, timeout=60, limits=limits) as api,
+        httpx.Client(base_url=url, timeout=600, limits=limits) as api,
         ThreadPoolExecutor(many) as threads,
     ):
-        waiting = [threads.submit(api.get, f"/jobs/{job.id}", headers={"Prefer": "wait=30"}) for _ in range(many)]
+        waiting = [threads.submit(api.get, f"/jobs/{job.id}", headers={"Prefer": "wait=600"}) for _ in range(many)]
         for _ in range(20):
             assert api.get("/health/ready").status_code == 200
         assert not any(answer.done() for answer in waiting)
@@ -245,7 +245,7 @@ def test_a_stream_taken_up_again_misses_and_doubles_nothing(api: httpx.Client, s
 def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_url: str) -> None:
     job = submitted(store)
     where = f"/jobs/{job.id}/events"
-    with serving(Settings(redis_url, max_event_streams=1)) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(Settings(redis_url, max_event_streams=1)) as url, httpx.Client(base_url=url, timeout=600) as api:
         with api.stream("GET", where) as stream:
             first = stream.iter_lines()
             next(first)
@@ -259,7 +259,7 @@ def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_ur
 
 def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> None:
     job = submitted(store)
-    with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=60) as http:
+    with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=600) as http:
         with serving(Settings(redis_url)) as url:
             lines = kept.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
             next(lines)
@@ -294,7 +294,7 @@ def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> 
 def test_an_ended_job_is_deleted_with_its_events_and_keeps_its_map(http: httpx.Client) -> None:
     made = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
     job = made.json()["id"]
-    assert http.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}).json()["status"] == "succeeded"
+    assert http.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
     assert http.delete(f"/jobs/{job}").status_code == 204
     assert http.get("/maps/kept").status_code == 200
     assert job not in _ids(http.get("/jobs"))
@@ -371,7 +371,7 @@ def test_jobs_say_what_they_are(http: httpx.Client) -> None:
     fit = http.post("/maps", json={"batch": batch, "method": "platt", "name": "spam"}, headers=wait).json()
     about = {"kind": "fit", "method": "platt", "map": "spam", "batch": batch, "batches": None, "created_by": None}
     assert fit | about == fit
-    fitted = http.get(f"/jobs/{fit['id']}", headers={"Prefer": "wait=30"}).json()
+    fitted = http.get(f"/jobs/{fit['id']}", headers={"Prefer": "wait=600"}).json()
     assert fitted | about == fitted
     lasts = datetime.fromisoformat(fitted["expires_at"]) - datetime.fromisoformat(fitted["finished_at"])
     assert (fit["expires_at"], lasts.total_seconds()) == (None, Settings("").job_ttl)
@@ -394,7 +394,7 @@ def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, cli
             if event["status"] == "running":
                 break
     assert http.post(f"/jobs/{endless}/cancel").json()["status"] == "cancelled"
-    next_one = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=30"})
+    next_one = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=600"})
     assert next_one.status_code == 200
     job = client.job(endless)
     assert (job.status, job.result, job.problem) == ("cancelled", None, None)
@@ -414,6 +414,6 @@ def test_jobs_cancelled_while_they_begin_run_or_end_leave_no_map(http: httpx.Cli
 
 
 def test_a_head_of_a_stream_ends_at_once(api: httpx.Client, store: Store) -> None:
-    answer = api.head(f"/jobs/{submitted(store).id}/events", timeout=60)
+    answer = api.head(f"/jobs/{submitted(store).id}/events", timeout=600)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")

@@ -11,8 +11,7 @@ import pytest
 import zstandard
 
 from backend.store.store import Store
-from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import SharedApi
 from tests.integration.monitors.monitored import monitored
 
 MOST = 40
@@ -22,11 +21,11 @@ EVENT = {"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.
 
 
 @pytest.fixture
-def http(store: Store, redis_url: str) -> Iterator[httpx.Client]:
+def http(store: Store, shared_api: SharedApi) -> Iterator[httpx.Client]:
     monitored(store)
     rows = {"predictions": [0.1, 0.9] * 4, "labels": [0, 1, 1, 0] * 2, "method": "platt", "name": "m"}
-    with serving(Settings(redis_url, max_json_values=MOST)) as url, httpx.Client(base_url=url, timeout=60) as http:
-        assert http.post("/maps", json=rows, headers={"Prefer": "wait=30"}).status_code in (201, 202)
+    with httpx.Client(base_url=shared_api.url(max_json_values=MOST), timeout=60) as http:
+        assert http.post("/maps", json=rows).status_code == 201
         yield http
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from benchmarks.chaos.bombs import Bomb, bombs
 from benchmarks.http.load import peak_bytes, reset_peak
 from service.settings import MIB
 from service.stack import Stack, stack
+from tests.integration.conftest import patient
 from tests.integration.redis_server import until
 from tests.integration.visiting import ROWS, Visitor
 
@@ -39,7 +39,7 @@ def large() -> dict[str, Bomb]:
 @pytest.fixture(scope="module")
 def bounded(folder: Path) -> Iterator[Stack]:
     """A service with a small budget, a map and a monitor, and with every reader imported."""
-    environment = dict(os.environ) | {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}
+    environment = patient() | {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}
     with (
         (folder / "bounded.log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=folder / "bounded", log=log, inherited=environment) as running,

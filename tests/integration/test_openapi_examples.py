@@ -54,7 +54,13 @@ def service(folder: Path) -> Iterator[Stack]:
     """A service of its own with the default quotas, which the examples show."""
     with (
         (folder / "examples.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "examples", log=log, inherited=admitting()) as running,
+        stack(
+            host="127.0.0.1",
+            port=0,
+            data=folder / "examples",
+            log=log,
+            inherited=admitting() | {"CALIBRANT_STORE_TIMEOUT": "60"},
+        ) as running,
     ):
         until_ready(running.url)
         yield running

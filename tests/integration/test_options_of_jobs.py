@@ -43,7 +43,7 @@ FORECASTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def stored(service: Stack) -> dict[str, str]:
     """Ids of batches and maps."""
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
 
         def made(path: str, body: Mapping[str, Any]) -> str:
             return str(body_of(http.post(path, json=body), 201)["id"])
@@ -229,7 +229,7 @@ def test_every_option_has_the_same_effect_in_a_job(
     for name, body in requests.items():
         assert name in body, name
         at_once = http.post(path, json=body)
-        as_job = http.post(path, json=body, headers={"Prefer": "respond-async, wait=60"})
+        as_job = http.post(path, json=body, headers={"Prefer": "respond-async, wait=600"})
         answers = [_without_identity(answer.json()) for answer in (at_once, as_job)]
         if not at_once.is_success or answers[0] != answers[1]:
             differing[name] = answers
@@ -259,7 +259,7 @@ def test_a_report_has_the_same_sections_as_a_job(http: httpx.Client, stored: dic
     for body in requests:
         headers = {"Accept": "text/html"}
         at_once = http.post("/evaluate", json=body, headers=headers)
-        as_job = http.post("/evaluate", json=body, headers=headers | {"Prefer": "respond-async, wait=60"})
+        as_job = http.post("/evaluate", json=body, headers=headers | {"Prefer": "respond-async, wait=600"})
         assert at_once.is_success, at_once.text
         assert as_job.is_success, as_job.text
         assert _undated(as_job.text) == _undated(at_once.text), sorted(set(body) - seen)

@@ -19,7 +19,7 @@ import calibrant
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from service.web.upload import CALIBRATE_FIELDS, IN_ORDER_FIELDS, UPLOAD_FIELDS
-from tests.integration.conftest import one_place_taken, serving
+from tests.integration.conftest import SharedApi, one_place_taken, serving
 from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor
 
@@ -33,8 +33,8 @@ CLASSES = {
 
 
 @pytest.fixture
-def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
-    with serving(Settings(redis_url, max_body_bytes=LIMIT, max_rows=5000)) as url, Visitor(url) as visitor:
+def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
+    with Visitor(shared_api.url(max_body_bytes=LIMIT, max_rows=5000)) as visitor:
         yield visitor
 
 

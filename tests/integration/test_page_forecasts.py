@@ -17,7 +17,7 @@ import calibrant
 from backend.store.api_keys import ApiKeyStore
 from backend.store.store import Store
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import SharedApi, serving
 from tests.integration.visiting import ROWS, Visitor
 
 N = 400
@@ -41,8 +41,8 @@ INTERVALS = _csv("y,lower,upper", OBSERVED, MEAN - 1.0, MEAN + 1.0)
 
 
 @pytest.fixture
-def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
-    with serving(Settings(redis_url, max_body_bytes=400_000)) as url, Visitor(url) as visitor:
+def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
+    with Visitor(shared_api.url(max_body_bytes=400_000)) as visitor:
         yield visitor
 
 

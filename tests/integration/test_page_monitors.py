@@ -23,7 +23,7 @@ from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData
 from schemas.monitor_online import OnlineStanding, OnlineVersion
 from schemas.monitor_rules import ChangeReading, EvidenceReading, RuleState
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import SharedApi, serving
 from tests.integration.visiting import ROWS, Visitor, hidden
 from tests.rows import draw_event
 
@@ -40,15 +40,13 @@ DRIFT = EvidenceReading(
 )  # fmt: skip
 
 
-def settings_of(redis_url: str) -> Settings:
-    """Settings of a service that may send webhooks; no worker sends them."""
-    return Settings(redis_url, webhook_hosts="203.0.113.9", webhook_private_addresses="203.0.113.0/24")
+#: Settings of a service that may send webhooks; no worker sends them.
+SETTINGS: dict[str, Any] = {"webhook_hosts": "203.0.113.9", "webhook_private_addresses": "203.0.113.0/24"}
 
 
 @pytest.fixture
-def url(redis: Redis, redis_url: str) -> Iterator[str]:
-    with serving(settings_of(redis_url)) as url:
-        yield url
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url(**SETTINGS)
 
 
 @pytest.fixture
@@ -368,7 +366,12 @@ def test_a_form_needs_the_token_and_the_origin_of_the_page(visitor: Visitor, red
 
 def test_a_key_sees_and_changes_its_own_monitors_only(redis: Redis, redis_url: str) -> None:
     keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-    with serving(settings_of(redis_url)) as url, Visitor(url) as owner, Visitor(url) as other, Visitor(url) as stranger:
+    with (
+        serving(Settings(redis_url, **SETTINGS)) as url,
+        Visitor(url) as owner,
+        Visitor(url) as other,
+        Visitor(url) as stranger,
+    ):
         for each, key in ((owner, keys[0]), (other, keys[1])):
             assert each.sign_in(key).status_code == 303
             each.headers["x-csrf-token"] = each.token()
@@ -395,7 +398,7 @@ def test_a_key_sees_and_changes_its_own_monitors_only(redis: Redis, redis_url: s
 
 def test_a_key_that_may_only_read_gets_no_buttons_and_changes_nothing(redis: Redis, redis_url: str) -> None:
     keys = {scope: ApiKeyStore(redis).create(scope, tenant="one", scope=scope).text for scope in ("read", "write")}
-    with serving(settings_of(redis_url)) as url, Visitor(url) as writer, Visitor(url) as reader:
+    with serving(Settings(redis_url, **SETTINGS)) as url, Visitor(url) as writer, Visitor(url) as reader:
         writer.sign_in(keys["write"])
         writer.headers["x-csrf-token"] = writer.token()
         reader.sign_in(keys["read"])

@@ -11,7 +11,7 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import SharedApi, serving
 from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor, hidden
 
@@ -20,9 +20,8 @@ OTHER_ROWS = {"predictions": [0.2] * 20 + [0.8] * 20, "labels": [0, 0, 0, 1] * 5
 
 
 @pytest.fixture
-def url(redis: Redis, redis_url: str) -> Iterator[str]:
-    with serving(Settings(redis_url)) as url:
-        yield url
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url()
 
 
 @pytest.fixture

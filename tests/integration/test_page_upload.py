@@ -18,7 +18,7 @@ from redis import Redis
 from backend.store.store import Store
 from service.settings import Settings
 from service.web.jobs import JobView
-from tests.integration.conftest import one_place_taken, serving
+from tests.integration.conftest import SharedApi, one_place_taken, serving
 from tests.integration.visiting import Visitor
 
 LIMIT = 40_000
@@ -26,8 +26,8 @@ CSV = b"p,y\n" + b"0.125,0\n0.875,1\n0.75,0\n0.25,1\n" * 10
 
 
 @pytest.fixture
-def visitor(redis: Redis, redis_url: str) -> Iterator[Visitor]:
-    with serving(Settings(redis_url, max_body_bytes=LIMIT)) as url, Visitor(url) as visitor:
+def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
+    with Visitor(shared_api.url(max_body_bytes=LIMIT)) as visitor:
         yield visitor
 
 

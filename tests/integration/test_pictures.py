@@ -190,9 +190,9 @@ def test_a_long_fit_is_a_job_whose_picture_is_at_its_place(http: httpx.Client) -
     queued = http.post("/diagrams", json=body)
     assert queued.status_code == 202
     place = queued.headers["location"]
-    drawn = http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=30"}, params={"theme": "light"})
+    drawn = http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=600"}, params={"theme": "light"})
     assert "n = 400" in _svg(drawn)
-    assert drawn.headers["preference-applied"] == "wait=30"
+    assert drawn.headers["preference-applied"] == "wait=600"
     again = http.get(
         f"{place}/diagram.svg", headers={"If-None-Match": drawn.headers["etag"]}, params={"theme": "light"}
     )
@@ -200,14 +200,14 @@ def test_a_long_fit_is_a_job_whose_picture_is_at_its_place(http: httpx.Client) -
     assert http.get(f"{place}/diagram.png", params={"key": "fit-on-test"}).headers["content-type"] == "image/png"
     assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
     assert problem_of(http.get(f"{place}/diagram.svg", params={"width": "1e9"})) == (422, "invalid-field", "?width")
-    assert "n = 400" in _svg(http.post("/diagrams", json=body, headers={"Prefer": "wait=30"}))
+    assert "n = 400" in _svg(http.post("/diagrams", json=body, headers={"Prefer": "wait=600"}))
 
 
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_diagram_may_be_called_anything(http: httpx.Client, key: str) -> None:
     body = ROWS | {"measures": ["ks"], "diagrams": ["corp", {"name": "ks-graphs", "as": key}], "resamples": 100}
     queued = http.post("/evaluate", json=body, headers={"Prefer": "respond-async"})
-    asked = {"params": {"key": key}, "headers": {"Prefer": "wait=30"}}
+    asked = {"params": {"key": key}, "headers": {"Prefer": "wait=600"}}
     _svg(http.get(f"{queued.headers['location']}/diagram.svg", **asked))  # type: ignore[arg-type]
     assert http.get(f"{queued.headers['location']}/diagram.svg").status_code == 200  # the first
 
@@ -215,7 +215,7 @@ def test_a_diagram_may_be_called_anything(http: httpx.Client, key: str) -> None:
 def test_a_job_without_a_report_has_no_picture(http: httpx.Client, api: httpx.Client) -> None:
     fit = http.post("/maps", json=ROWS | {"method": "platt"}, headers={"Prefer": "respond-async"})
     place = fit.headers["location"]
-    assert problem_of(http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=30"}))[:2] == (404, "not-found")
+    assert problem_of(http.get(f"{place}/diagram.svg", headers={"Prefer": "wait=600"}))[:2] == (404, "not-found")
     # Of this service nobody does the jobs.
     waiting = api.post("/diagrams", json=ROWS | {"diagram": LONG})
     place = waiting.headers["location"]

@@ -128,7 +128,7 @@ def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     queued = http.post("/diagrams", json=body, headers={"Prefer": "respond-async"})
     assert queued.status_code == 202
     place = queued.headers["location"]
-    wait = {"Prefer": "wait=30"}
+    wait = {"Prefer": "wait=600"}
     drawn = http.get(f"{place}/diagram.svg", headers=wait, params={"theme": "light"})
     assert _svg(drawn) == _svg(at_once)
     assert http.get(f"{place}/diagram.png", params={"key": name}).headers["content-type"] == "image/png"

@@ -10,6 +10,7 @@ from redis import Redis
 from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant
 from service.stack import stack
+from tests.integration.conftest import patient
 from tests.integration.stored import load_store
 
 pytestmark = pytest.mark.slow
@@ -20,8 +21,9 @@ def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path)
     with (folder / "previous.log").open("ab") as log:
         with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as redis:
             stored = load_store(redis, "queue-8039883.json")
-        with stack(host="127.0.0.1", port=0, data=data, log=log) as running, Calibrant(running.url) as client:
-            jobs = {kind: client.wait(job, timeout=60) for kind, job in stored["jobs"].items()}
+        service = stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient())
+        with service as running, Calibrant(running.url) as client:
+            jobs = {kind: client.wait(job, timeout=600) for kind, job in stored["jobs"].items()}
             assert {job.status for job in jobs.values()} == {"succeeded"}
             calibrated = stored["calibrated"]  # by a fit that ended a little above the optimum
             assert client.calibrate("late", calibrated["predictions"]) == pytest.approx(calibrated["result"], abs=1e-4)

@@ -108,7 +108,7 @@ def test_a_job_keeps_the_same_record_as_a_fit_at_once(http: httpx.Client, client
     fit = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "reduction": "class:1", "name": name} | about
     queued = http.post("/maps", json=fit | {"method": "pl", "options": {"candidates": [1, 2], "folds": 3}})
     assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=60)
+    job = client.wait(queued.json()["id"], timeout=600)
     by_job = client.map(str((job.result or {})["map"])).to_dict()
     at_once = http.post("/maps", json=fit | {"method": "platt"}).json()
     assert set(by_job) == set(at_once)

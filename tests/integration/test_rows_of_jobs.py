@@ -172,7 +172,7 @@ def test_a_report_of_deleted_rows_shows_their_scale_and_classes(http: httpx.Clie
     before = _ids(http)
     made = http.post("/evaluate", json=body, headers={"Accept": "text/html"})
     job = http.post("/evaluate", json=body, headers={"Accept": "text/html", "Prefer": "respond-async"}).json()
-    later = http.get(f"/jobs/{job['id']}", headers={"Accept": "text/html", "Prefer": "wait=30"})
+    later = http.get(f"/jobs/{job['id']}", headers={"Accept": "text/html", "Prefer": "wait=600"})
     assert (later.status_code, _ids(http)) == (200, before)
     for text in ("the submitted rows", "spam", "logit"):
         assert text in made.text, text
@@ -185,12 +185,12 @@ def test_a_report_of_deleted_rows_shows_their_scale_and_classes(http: httpx.Clie
 
 def test_a_job_without_a_report_has_no_report_page(http: httpx.Client) -> None:
     job = http.post("/maps", json=ROWS | {"method": "platt"}, headers=AS_JOB).json()["id"]
-    http.get(f"/jobs/{job}", headers={"Prefer": "wait=30"})
+    http.get(f"/jobs/{job}", headers={"Prefer": "wait=600"})
     assert http.get(f"/ui/jobs/{job}/report.html").status_code == 404
 
 
 def test_a_caller_who_waits_gets_the_result_and_leaves_no_rows(http: httpx.Client) -> None:
-    before, waiting = _ids(http), {"Prefer": "respond-async, wait=30"}
+    before, waiting = _ids(http), {"Prefer": "respond-async, wait=600"}
     assert http.post("/evaluate", json=ROWS, headers=waiting).json()["n"] == len(P)
     assert http.post("/maps", json=ROWS | {"method": "platt"}, headers=waiting).status_code == 201
     assert _ids(http) == before

@@ -20,7 +20,7 @@ from backend.store.clock import stamp
 from backend.store.server.connection import connect
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.redis_server import RedisServer, assert_away, ready, redis_server, until
+from tests.integration.redis_server import RedisServer, answered, assert_away, ready, redis_server, until
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
 INFER = {"inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.25]}]}
@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 @contextlib.contextmanager
 def api_of(settings: Settings, *, needs_key: bool = False, **headers: str) -> Iterator[httpx.Client]:
     with (
-        serving(settings, needs_key=needs_key) as url,
+        serving(settings, needs_key=needs_key, outages=True) as url,
         httpx.Client(base_url=url, timeout=120, headers=headers) as api,
     ):
         yield api
@@ -44,19 +44,19 @@ def api_of(settings: Settings, *, needs_key: bool = False, **headers: str) -> It
 @pytest.fixture
 def api(server: RedisServer) -> Iterator[httpx.Client]:
     with api_of(Settings(server.url)) as api:
-        assert ready(api)
+        until(lambda: ready(api))
         yield api
 
 
 def fit(api: httpx.Client, name: str | None = "spam", method: str = "identity") -> dict[str, Any]:
     body = ROWS | {"method": method} | ({} if name is None else {"name": name})
-    answer = api.post("/maps", json=body)
+    answer = answered(lambda: api.post("/maps", json=body))
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
 
 
 def point(api: httpx.Client, version: int, alias: str = "champion", name: str = "spam") -> None:
-    assert api.put(f"/maps/{name}/aliases/{alias}", json={"version": version}).is_success
+    assert answered(lambda: api.put(f"/maps/{name}/aliases/{alias}", json={"version": version})).is_success
 
 
 def calibrate(api: httpx.Client, ref: str, **headers: str) -> httpx.Response:
@@ -65,7 +65,7 @@ def calibrate(api: httpx.Client, ref: str, **headers: str) -> httpx.Response:
 
 def apply(api: httpx.Client, ref: str) -> str:
     """The id of the map that answers for a reference."""
-    answer = calibrate(api, ref)
+    answer = answered(lambda: calibrate(api, ref))
     assert answer.status_code == 200, answer.text
     return str(answer.json()["map"])
 
@@ -105,7 +105,7 @@ def test_a_map_in_memory_answers_under_every_reference_while_the_store_is_away(
     assert f"{stale} " in api.get("/metrics").text
     server.start()
     until(lambda: api.get("/health/ready").json() == {"status": "ok"})
-    assert "Calibrant-Stale" not in calibrate(api, "spam@champion").headers
+    until(lambda: not is_away(api))
     assert apply(api, "other") == other["id"]
 
 
@@ -140,7 +140,7 @@ def test_aliases_versions_and_deletions_during_a_cut_are_followed_once_it_ends(
         until(lambda: ready(other))
         second = fit(other)
         point(other, 2)
-        assert other.delete("/maps/gone:1").status_code == 204
+        assert answered(lambda: other.delete("/maps/gone:1")).status_code == 204
         until(lambda: apply(api, "spam@champion") == second["id"])
         until(lambda: ready(api) and not is_away(api))
     server.kill()
@@ -187,7 +187,7 @@ def test_a_map_of_preload_is_in_memory_before_the_first_request(server: RedisSer
 def test_an_idempotency_key_is_ignored_while_the_store_is_away(server: RedisServer, api: httpx.Client) -> None:
     fit(api)
     point(api, 1)
-    assert "Idempotency-Ignored" not in calibrate(api, "spam", **{"Idempotency-Key": "before"}).headers
+    until(lambda: "Idempotency-Ignored" not in calibrate(api, "spam", **{"Idempotency-Key": "before"}).headers)
     server.kill()
     until(lambda: is_away(api))
     for key in ("before", "once"):
@@ -201,7 +201,9 @@ def test_an_idempotency_key_is_ignored_while_the_store_is_away(server: RedisServ
     server.start()
     until(lambda: ready(api) and not is_away(api))
     for replayed in (None, "true"):
-        answer = calibrate(api, "spam", **{"Idempotency-Key": "once"})
+        # On a busy machine the store may seem to be away again for a moment.
+        while "Idempotency-Ignored" in (answer := calibrate(api, "spam", **{"Idempotency-Key": "once"})).headers:
+            assert answer.status_code == 200
         assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (200, replayed)
 
 
@@ -224,7 +226,7 @@ def test_maps_in_memory_are_applied_for_the_configured_time_alone(server: RedisS
 
 
 class Keys:
-    """Keys of two tenants: both may write, and a third one expires within seconds."""
+    """Keys of two tenants, which both may write."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
@@ -250,6 +252,17 @@ def keys(server: RedisServer) -> Keys:
     return Keys(server)
 
 
+def _accepted(api: httpx.Client, keys: Keys) -> dict[str, str]:
+    """The headers of a key that was accepted, and expires within seconds: as many as it takes until it is accepted."""
+    seconds, statuses, headers = 4, {401}, dict[str, str]()
+    while 200 not in statuses:
+        headers, ends = keys.headers(keys.short(seconds)), time.time() + seconds
+        while 200 not in statuses and time.time() < ends:
+            statuses.add(calibrate(api, "spam", **headers).status_code)
+        seconds *= 2
+    return headers
+
+
 def is_written(folder: Path, text: str) -> Callable[[], bool]:
     """Whether the folder's state has a text."""
     return lambda: (folder / "state").exists() and text in (folder / "state").read_text()
@@ -259,17 +272,17 @@ def is_written(folder: Path, text: str) -> Callable[[], bool]:
 def test_a_key_works_while_the_store_is_away_until_it_expires_or_its_revocation_is_read(
     server: RedisServer, keys: Keys
 ) -> None:
-    short = keys.headers(keys.short(4))
     with api_of(Settings(server.url, held_maps=4), needs_key=True, **keys.headers(keys.own.text)) as api:
         until(lambda: ready(api))
         fit(api)
         point(api, 1)
         assert apply(api, "spam@champion")
-        assert calibrate(api, "spam", **short).status_code == 200
+        short = _accepted(api, keys)
         crowd = keys.headers(keys.other.text)
         for name in ("a", "b", "c", "d"):
-            fitted = api.post("/maps", json=ROWS | {"method": "identity", "name": name}, headers=crowd)
-            assert calibrate(api, fitted.json()["id"], **crowd).status_code == 200
+            body = ROWS | {"method": "identity", "name": name}
+            fitted = answered(lambda body=body: api.post("/maps", json=body, headers=crowd)).json()["id"]  # type: ignore[misc]
+            assert answered(lambda ref=fitted: calibrate(api, ref, **crowd)).status_code == 200  # type: ignore[misc]
         server.kill()
         until(lambda: is_away(api))
         assert apply(api, "spam@champion")
@@ -296,12 +309,13 @@ def test_a_process_that_starts_while_the_store_is_away_scores_from_its_folder(
     own, other = keys.headers(keys.own.text), keys.headers(keys.other.text)
     with api_of(settings, needs_key=True) as api:
         until(lambda: ready(api))
+        body = ROWS | {"method": "identity", "name": "spam"}
         mine, theirs = (
-            api.post("/maps", json=ROWS | {"method": "identity", "name": "spam"}, headers=key).json()
+            answered(lambda key=key: api.post("/maps", json=body, headers=key)).json()  # type: ignore[misc]
             for key in (own, other)
         )
         for key in (own, other):
-            assert calibrate(api, "spam", **key).status_code == 200
+            assert answered(lambda key=key: calibrate(api, "spam", **key)).status_code == 200  # type: ignore[misc]
         until(is_written(folder, mine["id"]))
         until(is_written(folder, theirs["id"]))
     server.kill()
@@ -316,14 +330,15 @@ def test_a_process_that_starts_while_the_store_is_away_scores_from_its_folder(
             assert calibrate(api, ref, **own).json()["map"] == mine["id"]
             assert calibrate(api, ref, **other).json()["map"] == theirs["id"]
         assert_away(calibrate(api, theirs["id"], **own))
-        limited = calibrate(api, "spam", **own)
+        while (limited := calibrate(api, "spam", **own)).status_code == 200:  # a minute ended meanwhile
+            pass
         assert (limited.status_code, limited.json()["type"]) == (429, "/problems/rate-limited")
         # A key that the earlier process did not know may have been created since.
         assert_away(calibrate(api, "spam", **keys.headers("calk_1_2")))
         assert_away(calibrate(api, "spam"))
         server.start()
         until(lambda: api.get("/health/ready").json() == {"status": "ok"})
-        assert calibrate(api, "spam").status_code == 401
+        assert answered(lambda: calibrate(api, "spam")).status_code == 401
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
         with running as served, httpx.Client(base_url=served.url, timeout=60) as api:
             until(lambda: ready(api))
             with Calibrant(served.url) as client:
-                assert client.fit("pl", client.upload(P, Y).id, timeout=90).method == "pl"
+                assert client.fit("pl", client.upload(P, Y).id, timeout=600).method == "pl"
             outputs = [_command_lines()]
             outputs += [api.get(path).content for path in ("/metrics", "/limits", "/docs", "/openapi.json", "/maps")]
             with server.admin(password=PASSWORD) as redis:

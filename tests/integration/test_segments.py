@@ -72,7 +72,7 @@ def test_a_batch_keeps_its_features_also_for_jobs(http: httpx.Client, expected: 
     appended = http.post(f"/batches/{batch}/rows", json=then)
     assert appended.status_code == 200, appended.text
     queued = http.post("/maps", json={"batch": batch, "method": "segments"}, headers={"Prefer": "respond-async"})
-    ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=30"}).json()
+    ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=600"}).json()
     assert ended["status"] == "succeeded", ended
     document = http.get(f"/maps/{ended['result']['map']}/document").json()
     local = calibrant.fit("segments", P, Y, features=body["features"])

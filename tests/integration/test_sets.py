@@ -210,7 +210,7 @@ def test_the_client_fits_risk_control_to_several_labels_at_once_and_as_a_job(
     assert calibrant.load_sets(fitted.document) == local
     other = {"predictions": p.tolist(), "labels": y.astype(int).tolist(), "groups": groups}
     body = other | {"method": "crc", "options": options}
-    job = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async, wait=60"}), 201)
+    job = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async, wait=600"}), 201)
     assert calibrant.load_sets(job["document"]) == local
     assert job["n"] == 90
     with pytest.raises(CalibrationError, match="columns of the predictions"):

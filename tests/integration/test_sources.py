@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -27,10 +26,11 @@ from calibrant.client import Calibrant
 from schemas.sources import read_declarations
 from service.stack import stack
 from tests.hostile_paths import hostile_paths
+from tests.integration.conftest import patient
 from tests.integration.responses import body_of, problem_of
 
 COLUMNS = {"predictions": "score", "labels": "outcome"}
-WAIT = {"Prefer": "wait=60"}
+WAIT = {"Prefer": "wait=600"}
 #: In a file beside the root; no answer may depend on it.
 SECRET = 0.123456789
 
@@ -56,7 +56,7 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "readable": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "write": True, "tenants": ["owner"]},
     }
-    inherited = {**os.environ, "CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
     with (folder / "sources.log").open("ab") as log, contextlib.ExitStack() as opened:
         url, _ = opened.enter_context(embedded_server(folder / "sources", log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
@@ -66,7 +66,7 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         )
         clients = [
             opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=90)
+                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
             )
             for key in keys
         ]

@@ -21,7 +21,7 @@ from redis import Redis
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from service.stack import Stack, stack
-from tests.integration.conftest import serving
+from tests.integration.conftest import patient, serving
 from tests.integration.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -63,7 +63,7 @@ def small(folder: Path, redis_url: str, redis: Redis, tmp_path: Path) -> Iterato
             data=folder / "unused",
             log=log,
             redis_url=redis_url,
-            inherited={**os.environ, "TMPDIR": str(spools)},
+            inherited=patient() | {"TMPDIR": str(spools)},
         ) as running,
     ):
         if not mounted:
@@ -108,7 +108,9 @@ def test_a_file_that_unpacks_to_more_than_the_volume_has_gets_507(small: Stack) 
 def test_a_volume_that_is_full_in_the_middle_of_a_file_gives_507(folder: Path, redis_url: str, redis: Redis) -> None:
     with (
         (folder / "spools.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "unused", log=log, redis_url=redis_url) as running,
+        stack(
+            host="127.0.0.1", port=0, data=folder / "unused", log=log, redis_url=redis_url, inherited=patient()
+        ) as running,
         Visitor(running.url) as visitor,
     ):
         assert _upload(visitor, _csv(6_000_000)).status_code == 303

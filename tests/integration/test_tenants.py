@@ -21,6 +21,7 @@ from backend.store.server.embedded import embedded_server
 from benchmarks.examples.record import admitting
 from service.examples.calls import HOST
 from service.stack import stack
+from tests.integration.conftest import patient
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}
@@ -87,7 +88,7 @@ class Two:
 
 
 def _client(url: str, key: str) -> httpx.Client:
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def two(folder: Path) -> Iterator[Two]:
         redis = opened.enter_context(contextlib.closing(connect(url)))
         keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
         running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=admitting())
+            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=patient(admitting()))
         )
         owner, neighbour = (opened.enter_context(_client(running.url, key)) for key in keys)
         own = _stored(owner)
@@ -114,7 +115,7 @@ def _stored(owner: httpx.Client) -> dict[str, str]:
     made = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
     assert owner.put("/maps/secret-model/aliases/champion", json={"version": 1}).status_code == 200
     job = owner.post("/maps", json=FIT | {"batch": batches[0]}, headers={"Prefer": "respond-async"}).json()["id"]
-    assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}).json()["status"] == "succeeded"
+    assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
     return {
         "batch": batches[0],
         "other_batch": batches[1],
@@ -221,7 +222,7 @@ def test_an_idempotency_key_is_its_tenants_own(two: Two) -> None:
 def test_a_request_with_the_keys_of_two_tenants_is_refused(two: Two) -> None:
     keys = [("Authorization", client.headers["authorization"]) for client in (two.owner, two.neighbour)]
     for sent in (keys, keys[::-1], keys[:1] * 2):
-        refused = httpx.get(f"{two.owner.base_url}/maps", headers=sent, timeout=60)
+        refused = httpx.get(f"{two.owner.base_url}/maps", headers=sent, timeout=600)
         assert (refused.status_code, refused.json()["type"]) == (400, "/problems/bad-request")
 
 

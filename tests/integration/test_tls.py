@@ -117,7 +117,7 @@ def port(certificates: Path, tmp_path: Path) -> Iterator[int]:
 def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, certificates: Path) -> None:
     options = "&".join(f"ssl_{name}={certificates}/{file}" for name, file in FILES.items())
     for host in ("127.0.0.1", "localhost"):
-        away = serving(Settings(f"rediss://{host}:{port}/0?{options}"))
+        away = serving(Settings(f"rediss://{host}:{port}/0?{options}"), outages=host == "localhost")
         with away as url, httpx.Client(base_url=url, timeout=120) as api:
             if host == "127.0.0.1":
                 until(lambda: ready(api))
@@ -147,6 +147,7 @@ def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) ->
 def test_a_certificate_of_an_unknown_authority_is_an_outage_that_says_why(
     port: int, certificates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with serving(Settings(f"rediss://127.0.0.1:{port}/0")) as url, httpx.Client(base_url=url, timeout=120) as api:
+    away = serving(Settings(f"rediss://127.0.0.1:{port}/0"), outages=True)
+    with away as url, httpx.Client(base_url=url, timeout=120) as api:
         assert_away(api.get("/health/ready"))
     assert "certificate verify failed" in caplog.text

@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "worker.log"
 
 
-def until(redis: Redis, what: Callable[[], Any], seconds: float = 120.0) -> Any:
+def until(redis: Redis, what: Callable[[], Any], seconds: float = 300.0) -> Any:
     """The first value of ``what`` that is true; looks whenever a command of nothing is over."""
     deadline = time.monotonic() + seconds
     while not (value := what()):

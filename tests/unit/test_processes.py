@@ -56,6 +56,7 @@ def _run(folder: Path, *options: str, **files: str) -> str:
 def test_a_test_that_ends_its_process_fails_and_the_others_run_once(tmp_path: Path) -> None:
     output = _run(tmp_path, "--processes", "2", "-v", ends=ENDS_ITS_PROCESS, shared=SHARED)
     assert "2 failed, 8 passed, 1 skipped" in output
+    assert "1 skipped in test_ends.py: not here" in output
     assert "ended by SIGKILL while it ran this test" in output
     assert "ended with status 3 while it ran this test" in output
     for name in ("before", "after", "last"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,9 +24,10 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import stack
 from tests.hostile_paths import hostile_paths
+from tests.integration.conftest import patient
 from tests.integration.responses import body_of, problem_of
 
-WAIT = {"Prefer": "wait=60"}
+WAIT = {"Prefer": "wait=600"}
 COLUMNS = {"ids": "request", "predictions": "score", "labels": "outcome", "timestamps": "at", "groups": "country"}
 ROWS = 12_000
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -66,7 +66,7 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "scores": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "tenants": ["owner"]},
     }
-    inherited = {**os.environ, "CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
     with (folder / "backfills.log").open("ab") as log, contextlib.ExitStack() as opened:
         url, _ = opened.enter_context(embedded_server(folder / "backfills", log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
@@ -79,7 +79,7 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         )
         clients = [
             opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=90)
+                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
             )
             for key in keys
         ]

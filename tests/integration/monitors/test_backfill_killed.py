@@ -95,7 +95,7 @@ def running(
         sources = json.dumps({"bucket": root})
         monkeypatch.setenv("CALIBRANT_SOURCES", sources)
         served = opened.enter_context(serving(Settings(redis_url, sources=sources)))
-        http = opened.enter_context(httpx.Client(base_url=served, timeout=60))
+        http = opened.enter_context(httpx.Client(base_url=served, timeout=600))
         yield proxy, http, opened.enter_context(supervisor(redis_url, tmp_path / "worker.log")).pid
 
 
@@ -136,5 +136,5 @@ def test_what_a_cancelled_backfill_has_counted_is_counted_again(
     counted = counts(http, "cancelled")["joined"]
     assert ROWS <= counted <= FILES * ROWS
     # Another job counts the rest.
-    found = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=60"}))
+    found = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=600"}))
     assert (found["accepted"], found["duplicates"]) == (FILES * ROWS - counted, counted)

