@@ -350,13 +350,24 @@ class Scan:
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
+            import pyarrow as pa
             from pyarrow import json
-        with self._unpacked(file, piece) as text:
-            options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
-            with json.open_json(text, options) as reader:
-                for batch in reader:
-                    names = [name for name in columns or () if name in set(batch.schema.names)]
-                    yield batch if columns is None else batch.select(names)
+        options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
+        with self._unpacked(file, piece) as text, json.open_json(text, options) as reader:
+            schema = reader.schema
+            names = schema.names if columns is None else [name for name in columns if name in set(schema.names)]
+            # JSON has no times. The reader would take texts for some, in UTC if they have no offset.
+            times = [field for field in schema if field.name in names and pa.types.is_temporal(field.type)]
+            if not times:
+                yield from (batch.select(names) for batch in reader)
+                return
+        texts = json.ParseOptions(explicit_schema=pa.schema([field.with_type(pa.string()) for field in times]))
+        with (
+            self._opened(piece.file) as again,
+            self._unpacked(again, piece) as text,
+            json.open_json(text, options, texts) as reader,
+        ):
+            yield from (batch.select(names) for batch in reader)
 
     @contextmanager
     def _unpacked(self, file: Any, piece: FilePiece) -> Iterator[Any]:

@@ -277,6 +277,15 @@ def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suff
     assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
 
 
+def test_a_text_of_json_that_looks_like_a_time_is_no_text(tmp_path: Path) -> None:
+    rows = [{"p": 0.1, "y": 0, "day": "2026-11-01"}, {"p": 0.9, "y": 1, "day": "2026-11-02T00:00:00+02:00"}]
+    (tmp_path / "x.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    where = [["day", "<", "2026-11-02"]]
+    assert calibrant.evaluate_source(str(tmp_path), **NAMED, where=where, measures=["brier"]).n == 1
+    groups = calibrant.evaluate_source(str(tmp_path), **NAMED, group="day", measures=["brier"]).groups
+    assert set(groups or ()) == {row["day"] for row in rows}
+
+
 def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
     found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
