@@ -38,7 +38,7 @@ class Engine(NamedTuple):
         """Return what the function or method with this name makes of the rows; its jobs have a progress bar."""
         from calibrant.core.progress import reporting
 
-        function, arguments = self.function(name), {**arguments_of(rows), **options}
+        function, arguments = self.function(name), _by_name({**arguments_of(rows), **options})
         with bar() as shown:
             if self.client is None:
                 with reporting(shown):
@@ -46,6 +46,16 @@ class Engine(NamedTuple):
             if "progress" in signature(function).parameters:
                 arguments["progress"] = shown.of_job
             return function(**arguments)
+
+
+def _by_name(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Name the class of the reduction, which functions and methods look for among the names of the classes first."""
+    from calibrant.core.inputs import reduction_with_name
+
+    reduction = arguments.get("reduction")
+    if reduction is None:
+        return arguments
+    return {**arguments, "reduction": reduction_with_name(reduction, arguments.get("class_names"))}
 
 
 def arguments_of(rows: Sheet | ForecastSheet) -> dict[str, Any]:
