@@ -237,7 +237,7 @@ class Scan:
                 yield from self._divided(file) if divided else [FilePiece(file, size=file.size)]
 
     def _divided(self, file: StoredFile) -> Iterator[FilePiece]:
-        with self._opened(file) as opened:
+        with self._opened(file) as opened, damage(file.path):
             metadata = _parquet(opened).metadata
         groups: list[int] = []
         size, first, row = 0, 0, 0
@@ -275,7 +275,7 @@ class Scan:
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
-        with reading(), self._opened(piece.file) as file, damage():
+        with reading(), self._opened(piece.file) as file, damage(piece.file.path):
             coded = set(coded) - {name for name, _, _ in conditions}  # which are compared as texts
             for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed, coded):
                 for part in pieces(batch):
@@ -336,7 +336,10 @@ class Scan:
         with self._unpacked(file, piece) as text:
             header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
-            names = header if columns is None else [name for name in columns if name in set(header)]
+            if columns is None and len(set(header)) < len(header):
+                raise SourceUnreadable(f"{piece.file.path} has several columns of one name")
+            # One of several columns with a name would be read without a word.
+            names = header if columns is None else [name for name in columns if header.count(name) == 1]
             known = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
             kinds = {name: known[self.types.get(name, "text")] for name in names}
             convert = csv.ConvertOptions(
@@ -403,25 +406,25 @@ def ahead(values: Generator[_Read]) -> Generator[_Read]:
 
 
 @contextmanager
-def damage() -> Iterator[None]:
-    """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable``."""
+def damage(path: str = "a file of the source") -> Iterator[None]:
+    """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable`` with its path."""
     with requires("files"):
         import pyarrow as pa
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
-        raise _damaged() from None
+        raise _damaged(path) from None
     except (pa.lib.ArrowIndexError, UnicodeDecodeError):
-        raise _damaged() from None
+        raise _damaged(path) from None
     except OSError as error:
         # Errors of the system have a number, those of an object store the name of its provider.
         if error.errno is not None or re.search("AWS|google|Azure|curl", str(error)):
             raise
-        raise _damaged() from None
+        raise _damaged(path) from None
 
 
-def _damaged() -> SourceUnreadable:
-    return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
+def _damaged(path: str) -> SourceUnreadable:
+    return SourceUnreadable(f"{path} is damaged, or a column has values of another type")
 
 
 #: Bytes of a number in a column of lists or numbers.
@@ -455,15 +458,14 @@ def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
 def _parquet(file: Any, **options: Any) -> Any:
     with requires("files"):
         from pyarrow import parquet
-    with damage():
-        return parquet.ParquetFile(
-            file,
-            buffer_size=_AHEAD,
-            pre_buffer=False,
-            thrift_string_size_limit=_FOOTER,
-            arrow_extensions_enabled=False,
-            **options,
-        )
+    return parquet.ParquetFile(
+        file,
+        buffer_size=_AHEAD,
+        pre_buffer=False,
+        thrift_string_size_limit=_FOOTER,
+        arrow_extensions_enabled=False,
+        **options,
+    )
 
 
 def _kept(batch: pa.RecordBatch, keep: Any, conditions: Sequence[Condition]) -> pa.RecordBatch:
