@@ -6,8 +6,10 @@ from typing import Any
 
 from backend.batches import find_rows, rows_of_models
 from backend.kinds import Arrays, inline_bytes
+from backend.kinds.classes import reduction_by_number
 from backend.requester import Requester
 from backend.telemetry.observed import traced
+from calibrant.core.options import read_fraction
 from calibrant.decisions.costs import event_of
 from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
 from calibrant.decisions.thresholds import read_criterion, threshold_of
@@ -23,6 +25,7 @@ _CLUSTERED = 10.0
 @traced("work")
 def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict[str, Any]:
     """Return the decision curve of rows, or their threshold if the options have a criterion; raises ``Busy``."""
+    level = read_fraction(options.interval, "/interval")
     criteria = {name: getattr(options, name) for name in ("costs", "capacity", "precision", "recall")}
     criterion = read_criterion(**criteria) if any(value is not None for value in criteria.values()) else None
     if criterion is not None and options.thresholds is not None:
@@ -35,8 +38,9 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
     clustered = any(own.labelled.clusters is not None for own in rows.values())
     requester.take_slot(_NUMBER * numbers * (_CLUSTERED if clustered else 1.0))
     requester.reserve(inline_bytes(n, numbers))
-    events = {name: event_of(own.labelled, options.reduction, own.class_names) for name, own in rows.items()}
+    reduction = reduction_by_number(options.reduction, next(iter(rows.values())).class_names)
+    events = {name: event_of(own.labelled, reduction, None) for name, own in rows.items()}
     if criterion is not None:
-        return threshold_of(events["model"], criterion, options.interval, options.seed).to_dict()
+        return threshold_of(events["model"], criterion, level, options.seed).to_dict()
     check_models(events, "/models")
-    return curve_of(events, read_thresholds(options.thresholds), options.interval).to_dict()
+    return curve_of(events, read_thresholds(options.thresholds), level).to_dict()

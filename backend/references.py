@@ -17,7 +17,14 @@ from redis.client import Pipeline
 from backend.held_map import classifier_of
 from backend.jobs import place_for_job, queue
 from backend.kinds import Arrays
-from backend.kinds.classes import CLASSES, compared_models, map_record, read_operation, record_of_counts
+from backend.kinds.classes import (
+    CLASSES,
+    compared_models,
+    implied_reduction,
+    map_record,
+    read_operation,
+    record_of_counts,
+)
 from backend.kinds.sets import gives_sets
 from backend.requester import Requester
 from backend.settings import variable_of
@@ -190,6 +197,7 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
     """Queue a comparison of models whose predictions are columns of a source."""
     source = _alone(options, arrays, ("batch", "batches"))
     _check(requester, source, several=True)
+    options = options.model_copy(update={"reduction": implied_reduction(requester, options, ())})
     read_requests(options.measures, options.reduction)
     Resampling.read(level_of(options.interval, None), options.resamples, options.seed, options.cluster_variance)
     fields = options.model_dump(exclude={"prediction_kind", "keep_batch", "maps", "batches", "source"})
@@ -210,6 +218,7 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     if gives_sets(options.method):
         raise InvalidOption.at("/method", "gives prediction sets, which need rows or a batch, not a source")
     _check_engine(requester, source, options)
+    options = options.model_copy(update={"reduction": implied_reduction(requester, options, ())})
     Fitting.read(options.method, options.options, options.reduction, where="/options")
     requester.store.charges.check_maps()
     fields = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})

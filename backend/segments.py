@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from backend.batches import find_rows
 from backend.kinds import Arrays, inline_bytes
+from backend.kinds.classes import reduction_by_number
 from backend.requester import Requester
 from backend.telemetry.observed import traced
 from calibrant.core.errors import InvalidOption
@@ -58,4 +59,4 @@ def _rows(
         raise InvalidOption.at("/features", "must be the features of the rows")
     requester.take_slot(seconds * len(rows) * len(features.columns) ** order)
     requester.reserve(inline_bytes(len(rows), rows.numbers + len(rows) * (len(features.columns) + 1)))
-    return independent_event(rows.labelled, options.reduction, rows.class_names), features
+    return independent_event(rows.labelled, reduction_by_number(options.reduction, rows.class_names), None), features

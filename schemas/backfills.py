@@ -25,7 +25,9 @@ class MonitorColumns(Document):
     )
     labels: ColumnName | None = Field(None, description="column of labels, or of outcomes of forecasts")
     timestamps: ColumnName | None = Field(
-        None, description="column of timestamps, or of texts in RFC 3339; default: when the row is counted"
+        None,
+        description="column of timestamps of Parquet or Arrow, UTC without a zone, or of texts in RFC 3339 with an "
+        "offset; default: when the row is counted",
     )
     groups: ColumnName | None = Field(
         None, description="column of group names, or a key in the names of folders, such as `country=de/`"
@@ -61,7 +63,10 @@ class RefusedFileRow(RefusedRow):
 
 
 class BackfillAnswer(IngestionCounts):
-    """The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused."""
+    """The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused.
+
+    Rows without ids are never duplicates: another job counts them again.
+    """
 
     monitor: str = Field(description="name of the monitor")
     rows: int = Field(description="number of rows that meet the conditions")

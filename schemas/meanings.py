@@ -78,7 +78,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "progress": "progress of the running job",
         "ready": "whether requests can be answered",
         "recalibration": "what follows an alarm",
-        "reduction": "what is measured or calibrated, such as binary, confidence or classwise",
+        "reduction": "what is measured or calibrated, such as binary, confidence, classwise or class:2; requests may "
+        "name the class, as in class:dog",
         "reference": "rows that windows are compared with",
         "renormalised": "number of rows whose probabilities were divided by their sum, 1 within rounding",
         "report": "report of the batch",

@@ -410,7 +410,7 @@ def _add_examples(call: Call, operation: Schema) -> None:
 #: Prefix of references to components.
 REF = "#/components/schemas/"
 _REDUCTION = (
-    "^(binary|confidence|pooled|classwise|canonical|top-label|ranks|within-ranks|(class|top|within-top):[0-9]+)$"
+    "^(binary|confidence|pooled|classwise|canonical|top-label|ranks|within-ranks|class:.+|(top|within-top):[0-9]+)$"
 )
 _NULL = {"type": "null"}
 #: The fields that give the source of the rows, by the suffix of the model that requires them.

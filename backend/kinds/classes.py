@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,7 @@ from calibrant.core.batch import Batch, Fractional, clustered
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidOption, PredictionKindMismatch, WrongShape
 from calibrant.core.groups import Groups
+from calibrant.core.inputs import reduction_by_name
 from calibrant.core.progress import Progress
 from calibrant.decisions.costs import Costs
 from calibrant.diagrams.catalogue import read_diagrams
@@ -240,18 +242,40 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
         raise UnknownMap(error.detail, f"/maps/{i}") from error
 
 
-def implied_reduction(requester: Requester, reduction: str | None, batch_ids: Sequence[str]) -> str | None:
+def implied_reduction(
+    requester: Requester, options: EvaluateOptions | CompareOptions | FitOptions, batch_ids: Sequence[str]
+) -> str | None:
     """Return the requested reduction, or else the one that the uploaded files of stored batches imply.
 
-    Raises ``InvalidOption`` if the files imply different ones.
+    The class of a reduction may be named, as in the request or else as in the first batch. Raises ``InvalidOption`` if
+    the files imply different reductions, and ``UnknownBatch``.
     """
-    if reduction is not None or not batch_ids:
-        return reduction
+    names: Sequence[str] | None = options.class_names
+    if options.reduction is not None or not batch_ids:
+        if names is None and batch_ids and is_of_named_class(options.reduction):
+            where = "/batch" if options.batch is not None else "/batches/0"
+            names = requester.store.batches.record(batch_ids[0], where).class_names
+        return reduction_by_number(options.reduction, names, getattr(options, "classes", None))
     implied = {requester.store.uploads.get(batch_id).reduction for batch_id in batch_ids}
     if len(implied) > 1:
-        names = " and ".join(sorted(name or "none" for name in implied))
-        raise InvalidOption.at("/reduction", f"must be sent, as the files of the batches imply {names}")
+        names = sorted(name or "none" for name in implied)
+        raise InvalidOption.at("/reduction", f"must be sent, as the files of the batches imply {' and '.join(names)}")
     return implied.pop()
+
+
+def is_of_named_class(reduction: str | None) -> bool:
+    """Return whether a reduction has the name of a class and not its number."""
+    return reduction is not None and re.fullmatch(r"class:(?![0-9]+\Z).*", reduction, re.DOTALL) is not None
+
+
+def reduction_by_number(reduction: str | None, names: Sequence[str] | None, classes: Any = None) -> str | None:
+    """Return ``class:k`` for ``class:NAME``, where k is the place among the chosen ``classes``; others as they are.
+
+    Digits are always the number of a class, as in answers, also if a class has such a name.
+    """
+    if names is None or not is_of_named_class(reduction):
+        return reduction
+    return reduction_by_name(reduction, tuple(names), classes)
 
 
 # --- Fits
@@ -498,7 +522,7 @@ class ClassPredictions:
             raise InvalidField.at("/maps", "cannot be combined with map; send one of the two")
         _check_sections(options, report=report)
         stored = options.batches or ([] if options.batch is None else [options.batch])
-        options = options.model_copy(update={"reduction": implied_reduction(requester, options.reduction, stored)})
+        options = options.model_copy(update={"reduction": implied_reduction(requester, options, stored)})
         read: dict[str, MapRecord] = {}
 
         def find(ref: str, pointer: str = "/map") -> str:
@@ -516,6 +540,9 @@ class ClassPredictions:
                 fields[name] = find(fields[name], f"/{name}")
         if options.maps is not None:
             fields["maps"] = [_contestant(find, options.maps, i) for i in range(len(options.maps))]
+        if not stored:
+            known = next((record.class_names for record in read.values() if record.class_names is not None), None)
+            fields["reduction"] = reduction_by_number(options.reduction, known, options.classes)
         spec = EvaluateSpec.model_validate(fields)
         operation = read_operation(spec, read.__getitem__)
         if options.batch is None and options.batches is None:
@@ -551,7 +578,9 @@ class ClassPredictions:
         self, requester: Requester, options: CompareOptions, rows: Mapping[str, ClassRows], *, report: bool
     ) -> Work:
         """Check a comparison or report of models, and return the work on their rows."""
-        reduction = implied_reduction(requester, options.reduction, list((options.batches or {}).values()))
+        names = next(iter(rows.values())).class_names
+        options = options.model_copy(update={"class_names": names})
+        reduction = implied_reduction(requester, options, list((options.batches or {}).values()))
         unused = {"prediction_kind", "keep_batch", "scale", "weights_kind", "class_names", "maps", "source"}
         fields = options.model_dump(exclude=unused) | {"reduction": reduction, "models": list(rows)}
         fields["batches"] = None if options.batches is None else list(options.batches.values())
@@ -567,7 +596,7 @@ class ClassPredictions:
         """Check the options of a fit."""
         if gives_sets(options.method):
             return SetFitRequest.read(options)
-        reduction = implied_reduction(requester, options.reduction, [] if options.batch is None else [options.batch])
+        reduction = implied_reduction(requester, options, [] if options.batch is None else [options.batch])
         options = options.model_copy(update={"reduction": reduction})
         return FitRequest(options, Fitting.read(options.method, options.options, reduction, where="/options"))
 

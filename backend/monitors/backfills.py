@@ -271,7 +271,7 @@ class Backfill:
     def _count(self, place: tuple[int, int], piece: FilePiece, first: int, block: pa.Table) -> None:
         """Count a block, whose first row has the number ``first`` in its file."""
         now, account = time(), Account()
-        with damage():
+        with damage(piece.file.path):
             rows = self._rows.read(block, self._scan.keys_of(piece.file))
         seed = f"{self._job_id}:{place[0]}:{place[1]}"
         ingestion = Ingestion(self._ledger, self._groups, self._record, self._apply, seed, self._key)

@@ -32,6 +32,7 @@ from calibrant.core.errors import (
 )
 from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.measures.intervals import Resampling
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally
 from schemas.base import HOUR, MINUTE, Document, merge_patch
@@ -95,6 +96,7 @@ def settled(body: MonitorBody, fitted: CalibrationMap | None) -> MonitorBody:
 def check(body: MonitorBody) -> None:
     """Raise the first error of a complete definition, except for its map."""
     _check_windows(body)
+    Resampling.read(body.interval)
     _check_reference(body.reference)
     kind_of_monitor(body).check()
     _check_reservoir(body)

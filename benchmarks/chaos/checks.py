@@ -127,7 +127,7 @@ CHECKS: dict[str, Callable[[ChaosEvidence], Faults]] = {
     "no map is duplicated": _doubled_maps,
     "the versions of a name have no gaps and no duplicates": _versions,
     "every map has one entry in the audit log, and every entry its map": _audited,
-    "the audit log has every move of an alias, and no other": _moves,
+    "the audit log has every move of an alias and change of a monitor, and no other": _moves,
     "no lease, message or held batch remains": _left,
     "every answer was documented": _answers,
 }

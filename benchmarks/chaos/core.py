@@ -23,7 +23,8 @@ _CALIBRANT = (sys.executable, "-P", "-m", "calibrant")
 #: Keys that may remain after all jobs; ``*`` is an id.
 _LASTING = re.compile(
     r"calibrant:[^:]+:(batch:\*|batches|batch-bytes|map:\*|maps|summaries|aliases:.+|index:.+|newest-versions"
-    r"|versions:.+|audit|audit-(?:entries|routine|serial|order)|job:\*|jobs|job-events:\*|idempotency:\*)"
+    r"|versions:.+|monitors|monitor-(?:definitions|names)|monitor:\*:.+|audit|audit-(?:entries|routine|serial|order)"
+    r"|job:\*|jobs|job-events:\*|idempotency:\*)"
     r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|ends:.+|busy-since|leader|queued-at|work|workers|wake:.+)"
     r"|rq:(queues|workers|workers:.+|worker:.+|clean_registries:.+)"
 )

@@ -16,7 +16,7 @@ from backend.store.jobs.events import read_events
 from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import ChaosLedger, Promise
-from benchmarks.chaos.moves import Mover, move_faults
+from benchmarks.chaos.moves import Mover, monitor_faults, move_faults
 from calibrant import load
 from calibrant.client import Calibrant, ProblemResponse
 
@@ -73,7 +73,7 @@ class ChaosEvidence:
     answers: dict[int, int] = field(default_factory=dict)
     #: Maps of which the audit log has the fit, once for each of its entries.
     audited: tuple[str, ...] = ()
-    #: What the audit log does not tell of the moves of aliases.
+    #: What the audit log does not tell of the moves of aliases and the changes of monitors.
     moves: tuple[str, ...] = ()
 
 
@@ -91,7 +91,7 @@ def gather(ledger: ChaosLedger, mover: Mover, redis: Redis, keys: Keyspace, clie
         doubled=tuple(ledger.doubled),
         answers=dict(ledger.answers),
         audited=tuple(str((entry.after or {})["id"]) for entry in client.audit_log(action="map-fitted")),
-        moves=tuple(move_faults(client, mover.acknowledged)),
+        moves=(*move_faults(client, mover.acknowledged), *monitor_faults(client)),
     )
 
 

@@ -34,7 +34,7 @@ class Monitor:
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
         """Check in the meantime."""
-        threads = [threading.Thread(target=self._watch_store, daemon=True)]
+        threads = [threading.Thread(target=watch, daemon=True) for watch in (self._watch_store, self._watch_runs)]
         threads += [
             threading.Thread(target=self._watch, args=(part,), daemon=True) for part in self._cluster.supervisors
         ]

@@ -1,7 +1,9 @@
-"""Moves of an alias during the faults, and the entries of the audit log that must tell them all."""
+"""Moves of an alias and changes of monitors during the faults, and their entries in the audit log."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 import threading
 from collections.abc import Iterator
@@ -15,10 +17,12 @@ from benchmarks.chaos.load import PAUSE
 from calibrant.client import Calibrant
 
 ALIAS = "live"
+#: Monitors that are created, changed and deleted.
+MONITORS = ("chaos-a", "chaos-b")
 
 
 class Mover:
-    """Moves the alias of every name to random versions; runs as a context manager."""
+    """Moves the alias of every name to random versions, and changes monitors; runs as a context manager."""
 
     def __init__(self, http: httpx.Client, seed: int) -> None:
         self._http = http
@@ -40,13 +44,26 @@ class Mover:
 
     def _move_on(self) -> None:
         while not self._stopped.wait(PAUSE):
-            name, version = self._numbers.choice(NAMES), self._numbers.randint(1, 20)
-            try:
-                response = self._http.put(f"/maps/{name}/aliases/{ALIAS}", json={"version": version})
-            except httpx.TransportError:
-                continue
-            if response.is_success:
-                self.acknowledged[name] = (response.json()["revision"], version)
+            for change in (self._move, self._change_monitor):
+                with contextlib.suppress(httpx.TransportError):
+                    change()
+
+    def _move(self) -> None:
+        name, version = self._numbers.choice(NAMES), self._numbers.randint(1, 20)
+        response = self._http.put(f"/maps/{name}/aliases/{ALIAS}", json={"version": version})
+        if response.is_success:
+            self.acknowledged[name] = (response.json()["revision"], version)
+
+    def _change_monitor(self) -> None:
+        name, described = self._numbers.choice(MONITORS), {"description": f"number {self._numbers.random()}"}
+        match self._numbers.randrange(3):
+            case 0:
+                self._http.post("/monitors", json={"name": name} | described)
+            case 1:
+                patch = {"Content-Type": "application/merge-patch+json"}
+                self._http.patch(f"/monitors/{name}", content=json.dumps(described), headers=patch)
+            case _:
+                self._http.delete(f"/monitors/{name}")
 
 
 def move_faults(client: Calibrant, acknowledged: dict[str, tuple[int, int]]) -> Iterator[str]:
@@ -63,3 +80,16 @@ def move_faults(client: Calibrant, acknowledged: dict[str, tuple[int, int]]) -> 
             yield f"the last entry of {name} is not its alias"
         if current.revision < revision or (current.revision == revision and current.version != version):
             yield f"an acknowledged move of {name} is lost"
+
+
+def monitor_faults(client: Calibrant) -> Iterator[str]:
+    """What the entries of a monitor do not tell: each begins with what the previous one ended with."""
+    stored = {monitor.name: monitor.description for monitor in client.monitors()}
+    for name in MONITORS:
+        described = None
+        for entry in list(client.audit_log(monitor=name))[::-1]:
+            if (entry.before or {}).get("description") != described:
+                yield f"the entries of {name} do not follow each other"
+            described = (entry.after or {}).get("description")
+        if described != stored.get(name):
+            yield f"the last entry of {name} is not its definition"

@@ -106,8 +106,8 @@ OF_NUMBERS = {
     "engine-unavailable": ProblemRow(
         503,
         "The cluster cannot do the work",
-        "The Dask scheduler of the service cannot be reached or was lost, several of its workers were lost while they "
-        "counted the same part of the source, or they have another version of `calibrant`.",
+        "The Dask scheduler of the service cannot be reached, does not answer or was lost, several of its workers were "
+        "lost while they counted the same part of the source, or they have another version of `calibrant`.",
         "Send the request again when the cluster is well, or with the engine `local`.",
     ),
     "target-exists": ProblemRow(

@@ -15,7 +15,7 @@ import torch
 import calibrant
 from calibrant.client import Calibrant, UnusableRows
 from calibrant.core.errors import InvalidLabel
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, problem_of
 
 NAMES = ["bird", "cat", "dog"]
 RANDOM = np.random.default_rng(0)
@@ -125,6 +125,76 @@ def test_the_client_takes_what_the_library_takes(client: Calibrant) -> None:
         client.evaluate(MATRIX, TEXTS, TEXTS)
     with pytest.raises(UnusableRows, match="sample_weight"):
         client.evaluate([0.1, 0.9], [0, 1], weights=[1, 1], sample_weight=[1, 1])
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/evaluate", {"measures": ["ece"]}),
+        ("/evaluate", {"measures": ["ece"], "classes": [1, 2]}),
+        ("/maps", {"method": "platt", "name": "of-a-named-class"}),
+        ("/diagrams", {"diagram": "reliability"}),
+        ("/diagrams", {"diagram": {"name": "by-size", "start": 50, "measures": ["ks"]}}),
+        ("/decisions", {"capacity": 5}),
+        ("/segments", {"features": {"x": LABELS.tolist()}, "min_rows": 20}),
+    ],
+)
+def test_a_reduction_names_a_class_of_a_request_or_of_its_batch(
+    http: httpx.Client, path: str, more: dict[str, Any]
+) -> None:
+    def answer(rows: dict[str, Any], reduction: str) -> Any:
+        sent = http.post(path, json={**rows, **more, "reduction": reduction}, headers={"Accept": "application/json"})
+        answer = body_of(sent, 201 if path == "/maps" else 200)
+        return answer["document"]["parameters"] if path == "/maps" else answer
+
+    k = 1 if "classes" in more else 2  # the place among the classes
+    expected = answer(ROWS, f"class:{k}")
+    assert answer(ROWS, "class:dog") == expected
+    refused = http.post(path, json={**ROWS, **more, "reduction": "class:cow"})
+    assert problem_of(refused) == (422, "unknown-reduction", "/reduction")
+    if "features" not in more:
+        batch = {"batch": http.post("/batches", json=ROWS).raise_for_status().json()["id"]}
+        assert answer(batch, "class:dog") == expected
+
+
+def test_a_reduction_names_a_class_of_a_map_or_of_models(http: httpx.Client) -> None:
+    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
+    rows = {"predictions": ROWS["predictions"], "labels": LABELS.tolist(), "measures": ["ece"]}
+    named, numbered = (
+        body_of(http.post("/evaluate", json=rows | {"map": made, "reduction": f"class:{name}"})) for name in ("dog", 2)
+    )
+    assert named == numbered
+    shared = {"labels": TEXTS, "class_names": NAMES, "measures": ["brier"]}
+    models = {"models": {"a": ROWS["predictions"], "b": MATRIX[:, [1, 0, 2]].tolist()}}
+    named, numbered = (
+        body_of(http.post("/compare", json=shared | models | {"reduction": f"class:{name}"})) for name in ("dog", 2)
+    )
+    assert named == numbered
+    ids = [http.post("/batches", json=ROWS).raise_for_status().json()["id"] for _ in range(2)]
+    body = {"batches": dict(zip("ab", ids, strict=True)), "reduction": "class:dog", "measures": ["brier"]}
+    assert body_of(http.post("/compare", json=body))["reduction"] == "class:2"
+    gone = {"batch": "batch_0", "reduction": "class:dog"}
+    assert problem_of(http.post("/evaluate", json=gone))[1:] == ("unknown-batch-reference", "/batch")
+
+
+#: Names that are numbers, but not those of their classes.
+DIGITS = ["1", "2", "0"]
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_a_class_whose_name_is_a_number_is_another_with_the_client(client: Calibrant, name: str) -> None:
+    """Over HTTP, digits are the number of a class; the library and its client look among the names first."""
+    rows: dict[str, Any] = {"class_names": DIGITS, "reduction": f"class:{name}"}
+    labels = [DIGITS[k] for k in LABELS]
+    k = DIGITS.index(name)
+    expected = calibrant.evaluate(MATRIX[:, k], k == LABELS, measures=["brier"])["brier"].value
+    for found in (calibrant.evaluate, client.evaluate):
+        assert found(MATRIX, labels, measures=["brier"], **rows).measures["brier"].value == pytest.approx(expected)
+    local = calibrant.decision_curve(MATRIX, labels, thresholds=[0.5], **rows).to_dict()
+    assert local["prevalence"] == pytest.approx(np.mean(k == LABELS))
+    assert client.decision_curve(MATRIX, labels, thresholds=[0.5], **rows).to_dict() == local
+    made = client.fit("platt", MATRIX, labels, **rows)
+    assert made.reduction == f"class:{k}"
 
 
 RECORDS = [[{"label": name, "score": p} for name, p in zip(NAMES, row, strict=True)] for row in MATRIX.tolist()]

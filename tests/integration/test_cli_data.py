@@ -47,6 +47,25 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
 
 
+def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, there: Run, tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    p = generator.dirichlet(np.ones(3), 300).round(3)
+    p[:, 2] = 1.0 - p[:, 0] - p[:, 1]
+    y = (generator.uniform(size=(300, 1)) > p.cumsum(axis=1)).sum(axis=1) + 1
+    rows = [f"{y[i]},{p[i, 0]:.3f},{p[i, 1]:.3f},{p[i, 2]:.3f}" for i in range(300)]
+    stars = tmp_path / "stars.csv"
+    stars.write_text("\n".join(["y,p_1,p_2,p_3", *rows, ""]))
+    for words in (["evaluate", "--measure", "brier"], ["decide", "--capacity", "5"], ["decide", "--thresholds", "0.5"]):
+        command = [words[0], stars, "--reduction", "class:2", *words[1:], "--json"]
+        answers = [json.loads(run(*command).stdout) for run in (here, there)]
+        assert answers[0] == answers[1]
+        if "--thresholds" in words:
+            assert answers[0]["prevalence"] == pytest.approx(np.mean(y == 2))
+        elif words[0] == "evaluate":
+            value = answers[0]["measures"]["brier"]["value"]
+            assert value == pytest.approx(np.mean((p[:, 1] - (y == 2)) ** 2))
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,15 @@ def test_predictions_are_sent_now_and_labels_later_and_shown(run: Run, monitor: 
     reading = json.loads(run("show", monitor, "--json").stdout)
     assert reading["windows"][0]["groups"].keys() == {"a", "b"}
     assert f"{reading['windows'][0]['measures']['ece']['value']:.4f}" in day
+
+
+def test_times_without_an_offset_are_read_as_utc_without_a_note(run: Run, monitor: str, tmp_path: Path) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    for name, text in (("naive", now.replace(tzinfo=None).isoformat()), ("aware", now.isoformat())):
+        (tmp_path / f"{name}.csv").write_text(f"p,label,at\n0.5,1,{text}\n")
+        sent = run("send", monitor, tmp_path / f"{name}.csv", "--time", "at")
+        assert (sent.exit_code, sent.stdout) == (0, "1 accepted, 1 joined\n")
+        assert ("column 'at' has times without an offset" in sent.stderr) == (name == "naive")
 
 
 def test_an_error_names_no_option_that_a_command_does_not_have(run: Run, monitor: str) -> None:

@@ -94,6 +94,8 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
         ({"recall": 0.5, "precision": 0.5}, "invalid-option", "/recall"),
         ({"recall": 0.5, "thresholds": [0.5]}, "invalid-field", "/thresholds"),
         *(({"interval": bad}, "invalid-field", "/interval") for bad in (0, 1, "0.9", None)),
+        ({"interval": 1.0 - 1e-16}, "invalid-option", "/interval"),
+        ({"thresholds": [1e-320]}, "invalid-option", "/thresholds"),
         *(({"seed": bad}, "invalid-field", "/seed") for bad in (-1, 2**32, "0", 0.5)),
         ({"reduction": "pooled"}, "unknown-reduction", "/reduction"),
         ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),

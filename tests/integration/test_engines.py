@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,9 +75,9 @@ def whole() -> EventTally:
     return calibrant.tally(p, y, groups=np.tile(np.repeat(["de", "no"], N // FILES), FILES // 2))
 
 
-def _gathered(root: Path, scheduler: str, pattern: str = "**/*.parquet") -> Any:
-    scan = Scan.of(storage_of(f"file://{root}"), pattern)
-    return gather_on_cluster(scan, {"root": f"file://{root}"}, COLUMNS, scheduler=scheduler)
+def _gathered(root: Path, scheduler: str, patience: float = 60.0) -> Any:
+    scan = Scan.of(storage_of(f"file://{root}"), "**/*.parquet")
+    return gather_on_cluster(scan, {"root": f"file://{root}"}, COLUMNS, scheduler=scheduler, patience=patience)
 
 
 def _check(tally: EventTally, whole: EventTally) -> None:
@@ -138,7 +140,13 @@ def test_an_invalid_row_on_a_cluster_is_reported_without_its_file_or_with_its_va
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_during_the_work_is_waited_for(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "patience", "message"),
+    [(signal.SIGKILL, 60.0, "was lost"), (signal.SIGSTOP, 10.0, "does not answer")],
+)
+def test_a_scheduler_that_is_killed_or_stopped_during_the_work_is_waited_for(
+    root: Path, tmp_path: Path, number: signal.Signals, patience: float, message: str
+) -> None:
     file = tmp_path / "scheduler.json"
     command = [sys.executable, "-m", "dask", "scheduler", "--host", "tcp://127.0.0.1", "--port", "0", "--no-dashboard"]
     with subprocess.Popen(
@@ -147,11 +155,20 @@ def test_a_scheduler_that_is_killed_during_the_work_is_waited_for(root: Path, tm
         with Client(scheduler_file=str(file), set_as_default=False) as client:
             address = _scheduler(client)
 
-        def kill(_done: int, _total: int, _stage: str) -> None:
-            started.kill()
+        def strike(_done: int, _total: int, _stage: str) -> None:
+            started.send_signal(number)
 
-        with pytest.raises(EngineUnavailable, match="was lost"), reporting(kill):
-            _gathered(root, address)  # which waits, since there is no worker
+        with contextlib.ExitStack() as ended, reporting(strike):
+            ended.callback(started.kill)  # also if it is stopped
+            with pytest.raises(EngineUnavailable, match=message):
+                _gathered(root, address, patience)  # which waits, since there is no worker
+
+
+def test_a_scheduler_that_accepts_connections_and_is_silent_is_waited_for(root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(EngineUnavailable, match="does not answer"):
+            _gathered(root, address, patience=0.5)
 
 
 def test_a_scheduler_without_certificates_fails_otherwise_than_one_that_is_away(root: Path) -> None:

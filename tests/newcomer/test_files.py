@@ -186,7 +186,7 @@ def test_a_map_on_its_own_rows_is_called_in_sample(typed: Typed, scores: Any) ->
     ("text", "flags", "remedy"),
     [
         ("Kunde;Wahrscheinlichkeit;label\nK1;0,25;0\nK2;0,75;1\n", "", "--decimal ,"),
-        ("p;label\n12,5 %;0\n75,0 %;1\n", "--decimal ,", "set the scale to percent"),
+        ("p;label\n12,5 %;0\n75,0 %;1\n", "--decimal ,", "set the scale to percent; add --scale percent"),
         ("Model,,Truth\nid,p,label\n7,0.25,0\n8,0.75,1\n", "", "in the second line"),
         ('logit,label\n"1,234.5",1\n"-1,234.5",0\n', "--scale logit", "separators of thousands"),
         ("margin,label\n1.5,1\n-1.25,0\n", "--scale logit", "--prediction margin"),
@@ -197,6 +197,35 @@ def test_damage_done_by_a_spreadsheet_is_named(typed: Typed, text: str, flags: s
     """Evaluate files with numbers as people write them, and read how to mend each."""
     Path("excel.csv").write_text(text, "utf-8-sig")
     assert remedy in error_of(typed(f"calibrant evaluate excel.csv {flags}"), 1)
+
+
+@pytest.mark.parametrize(("sign", "mark", "flags"), [("%", ".", ""), (" %", ",", " --decimal ,")])
+@pytest.mark.parametrize("column", ["p", "score"])
+def test_percent_signs_are_read_with_the_scale_percent(
+    typed: Typed, scores: Any, sign: str, mark: str, flags: str, column: str
+) -> None:
+    """Evaluate and calibrate a file in which a spreadsheet has written percentages with their sign."""
+    scores["p"] = scores["p"].round(3)
+    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["ece"])["ece"].value
+    texts = [f"{100 * p:.1f}{sign}".replace(".", mark) for p in scores["p"]]
+    scores[["y"]].assign(**{column: texts}).to_csv("signs.csv", sep=";", index=False)
+    assert "add --scale percent" in error_of(typed(f"calibrant evaluate signs.csv{flags}"), 1)
+    flags = f"--scale percent{flags}"
+    assert values_of(typed, f"calibrant evaluate signs.csv {flags} --measure ece")["ece"] == pytest.approx(expected)
+    assert typed(f"calibrant fit signs.csv {flags} --method platt --out map.json").exit_code == 0
+    assert typed(f"calibrant calibrate signs.csv {flags} --map map.json --out calibrated.csv").exit_code == 0
+    assert sign in Path("calibrated.csv").read_text("utf-8")
+    with Path("signs.csv").open("a", encoding="utf-8") as file:
+        file.write("1;\n0;n/a\n")
+    dropped = values_of(typed, f"calibrant evaluate signs.csv {flags} --measure ece --drop-missing")
+    assert dropped["ece"] == pytest.approx(expected)
+
+
+def test_percent_signs_are_read_where_the_first_rows_are_equal(typed: Typed) -> None:
+    """Evaluate a file that begins with many rows of the same grade."""
+    rows = [("5 %", k % 2) for k in range(3000)] + [("40 %", 1), ("60 %", 0)]
+    pd.DataFrame(rows, columns=["p", "y"]).to_csv("equal.csv", index=False)
+    assert typed("calibrant evaluate equal.csv --scale percent --measure brier").exit_code == 0
 
 
 def test_a_pipeline_of_hugging_face_predicts_the_label(typed: Typed, scores: Any) -> None:

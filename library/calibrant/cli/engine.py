@@ -49,12 +49,16 @@ class Engine(NamedTuple):
         """
         from calibrant.core.progress import reporting
 
+<<<<<<< HEAD
         function, arguments = self.function(name), arguments_of(rows)
         if models is not None:
             predictions = {model: sheet.predictions for model, sheet in models.items()}
             del arguments["predictions"]
             arguments["predictions" if self.client is None else "models"] = predictions
         arguments |= {option: value for option, value in options.items() if value is not None}
+=======
+        function, arguments = self.function(name), _by_name({**arguments_of(rows), **options})
+>>>>>>> edges
         with bar() as shown:
             if self.client is None:
                 with reporting(shown):
@@ -62,6 +66,16 @@ class Engine(NamedTuple):
             if "progress" in signature(function).parameters:
                 arguments["progress"] = shown.of_job
             return function(**arguments)
+
+
+def _by_name(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Name the class of the reduction, which functions and methods look for among the names of the classes first."""
+    from calibrant.core.inputs import reduction_with_name
+
+    reduction = arguments.get("reduction")
+    if reduction is None:
+        return arguments
+    return {**arguments, "reduction": reduction_with_name(reduction, arguments.get("class_names"))}
 
 
 def arguments_of(rows: Sheet | ForecastSheet) -> dict[str, Any]:

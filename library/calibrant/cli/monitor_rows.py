@@ -132,33 +132,43 @@ def _texts(source: BinaryIO, file: Path, columns: Columns, column: str) -> list[
 
 
 def _times(source: BinaryIO, file: Path, columns: Columns, column: str | None) -> list[float] | None:
-    """Read a column of Unix times or RFC 3339 timestamps as seconds since 1970; without an offset they are UTC."""
+    """Read a column of Unix times or RFC 3339 timestamps as seconds since 1970.
+
+    Those without an offset are read as UTC, which is printed.
+    """
     if column is None:
         return None
     texts = _texts(source, file, columns, column)
     try:
-        return [_seconds(text) for text in texts]
+        moments = [_moment(text) for text in texts]
     except ValueError:
         row = next(i for i, text in enumerate(texts) if not _is_time(text))
         raise Refused(
             f"{name_of(file)}: row {row + 1} of column '{column}' is not a time; "
             "times are seconds since 1970 or RFC 3339"
         ) from None
+    if any(isinstance(moment, datetime) and moment.tzinfo is None for moment in moments):
+        say(f"times: column '{column}' has times without an offset, which are read as UTC")
+    return [
+        (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        if isinstance(moment, datetime)
+        else moment
+        for moment in moments
+    ]
 
 
-def _seconds(text: str) -> float:
+def _moment(text: str) -> float | datetime:
     from calibrant.io.texts import number
 
     try:
         return number(text)
     except ValueError:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return datetime.fromisoformat(text)
 
 
 def _is_time(text: str) -> bool:
     try:
-        _seconds(text)
+        _moment(text)
     except ValueError:
         return False
     return True

@@ -296,7 +296,7 @@ class SourceTooLarge(CalibrationError):
 
 
 class EngineUnavailable(CalibrationError):
-    """A cluster that cannot be reached, lost its workers again and again, or has another version of this library."""
+    """A cluster that does not answer, lost its workers again and again, or has another version of this library."""
 
     code = "engine-unavailable"
 

@@ -118,11 +118,16 @@ def read_seed(seed: object) -> int:
 
 
 def read_fraction(value: object, pointer: str) -> float:
-    """Check a number between 0 and 1, both excluded."""
+    """Check a number between 0 and 1, both excluded, such as the level of an interval."""
     number = plain(value)
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 < number < 1.0:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not is_between(number):
         raise InvalidOption.at(pointer, "must be a number between 0 and 1")
     return float(number)
+
+
+def is_between(number: float) -> bool:
+    """Return whether a number is between 0 and 1, and so are the tails of an interval of this level."""
+    return number / 2.0 > 0.0 and (1.0 + number) / 2.0 < 1.0
 
 
 def plain(value: Any) -> Any:

@@ -23,6 +23,8 @@ from calibrant.measures.net_benefit import Estimates, RowShares, combined, decid
 #: Default thresholds, and the most of them and of models.
 THRESHOLDS = tuple(i / 100 for i in range(1, 100))
 MOST_THRESHOLDS, _MOST_MODELS = 1000, 20
+#: Squares of the odds of smaller thresholds are not floats.
+_LEAST_THRESHOLD = 1e-100
 TREAT_ALL, TREAT_NONE = "treat all", "treat none"
 #: The most thresholds that a table shows.
 _ROWS = 9
@@ -206,8 +208,9 @@ def read_thresholds(thresholds: Sequence[float] | None) -> Floats:
         at = np.unique(np.asarray(THRESHOLDS if thresholds is None else thresholds, dtype=np.float64))
     except (TypeError, ValueError):
         at = np.zeros(1)
-    if not 1 <= len(at) <= MOST_THRESHOLDS or not ((at > 0.0) & (at < 1.0)).all():
-        raise InvalidOption.at("/thresholds", f"must be 1 to {MOST_THRESHOLDS:,} numbers above 0 and below 1")
+    if not 1 <= len(at) <= MOST_THRESHOLDS or not ((at >= _LEAST_THRESHOLD) & (at < 1.0)).all():
+        accepted = f"numbers above 0 and below 1, of at least {_LEAST_THRESHOLD}"
+        raise InvalidOption.at("/thresholds", f"must be 1 to {MOST_THRESHOLDS:,} {accepted}")
     return at
 
 

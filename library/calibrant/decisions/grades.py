@@ -37,6 +37,8 @@ _PANELS, _HALVES = np.linspace(-9.0, 9.0, 37), 0.5 ** np.arange(1, 24)
 _NODES, _NODE_WEIGHTS = leggauss(8)
 #: The most grades with prudent PDs, which take up to 5 ms each with a correlation.
 _MOST_BOUNDED = 100
+#: The least confidence that is distinguished: SciPy's quantiles of some beta distributions are NaN for much less.
+_LEAST_CONFIDENCE = 1e-30
 #: Normal quantiles between which that of a prudent PD is.
 _LEAST, _MOST = -38.0, 38.0
 
@@ -84,12 +86,17 @@ def prudent_pd(defaults: int, n: int, confidence: float, correlation: float | No
     if defaults == n:
         return 1.0
     if correlation is None:
-        return float(betaincinv(defaults + 1, n - defaults, confidence))
+        return float(betaincinv(defaults + 1, n - defaults, max(confidence, _LEAST_CONFIDENCE)))
     loading, own = math.sqrt(correlation), math.sqrt(1.0 - correlation)
     values, mass = _normal_nodes(float(ndtri(confidence)))
     needed = own * ndtri(betaincinv(defaults + 1, n - defaults, ndtr(values)))
-    quantile = brentq(lambda c: mass @ ndtr((c - needed) / loading) - confidence, _LEAST, _MOST)
-    return float(ndtr(quantile))
+
+    def excess(quantile: float) -> float:
+        return float(mass @ ndtr((quantile - needed) / loading) - confidence)
+
+    if excess(_MOST) <= 0.0:  # the PD differs from 1 by less than floats do
+        return 1.0
+    return float(ndtr(_LEAST if excess(_LEAST) >= 0.0 else brentq(excess, _LEAST, _MOST)))
 
 
 # --- Results

@@ -237,7 +237,7 @@ class Scan:
                 yield from self._divided(file) if divided else [FilePiece(file, size=file.size)]
 
     def _divided(self, file: StoredFile) -> Iterator[FilePiece]:
-        with self._opened(file) as opened:
+        with self._opened(file) as opened, damage(file.path):
             metadata = _parquet(opened).metadata
         groups: list[int] = []
         size, first, row = 0, 0, 0
@@ -275,7 +275,7 @@ class Scan:
         conditions = [condition for condition in self.where if condition[0] not in keys]
         needed = None if columns is None else [*dict.fromkeys((*columns, *(name for name, _, _ in conditions)))]
         keep = reduce(operator.and_, map(_expression, conditions)) if conditions else None
-        with reading(), self._opened(piece.file) as file, damage():
+        with reading(), self._opened(piece.file) as file, damage(piece.file.path):
             coded = set(coded) - {name for name, _, _ in conditions}  # which are compared as texts
             for batch in _READERS[self.format_of(piece.file)](self, file, piece, needed, coded):
                 for part in pieces(batch):
@@ -336,7 +336,10 @@ class Scan:
         with self._unpacked(file, piece) as text:
             header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
         with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
-            names = header if columns is None else [name for name in columns if name in set(header)]
+            if columns is None and len(set(header)) < len(header):
+                raise SourceUnreadable(f"{piece.file.path} has several columns of one name")
+            # One of several columns with a name would be read without a word.
+            names = header if columns is None else [name for name in columns if header.count(name) == 1]
             known = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
             kinds = {name: known[self.types.get(name, "text")] for name in names}
             convert = csv.ConvertOptions(
@@ -350,13 +353,24 @@ class Scan:
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         with requires("files"):
+            import pyarrow as pa
             from pyarrow import json
-        with self._unpacked(file, piece) as text:
-            options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
-            with json.open_json(text, options) as reader:
-                for batch in reader:
-                    names = [name for name in columns or () if name in set(batch.schema.names)]
-                    yield batch if columns is None else batch.select(names)
+        options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
+        with self._unpacked(file, piece) as text, json.open_json(text, options) as reader:
+            schema = reader.schema
+            names = schema.names if columns is None else [name for name in columns if name in set(schema.names)]
+            # JSON has no times. The reader would take texts for some, in UTC if they have no offset.
+            times = [field for field in schema if field.name in names and pa.types.is_temporal(field.type)]
+            if not times:
+                yield from (batch.select(names) for batch in reader)
+                return
+        texts = json.ParseOptions(explicit_schema=pa.schema([field.with_type(pa.string()) for field in times]))
+        with (
+            self._opened(piece.file) as again,
+            self._unpacked(again, piece) as text,
+            json.open_json(text, options, texts) as reader,
+        ):
+            yield from (batch.select(names) for batch in reader)
 
     @contextmanager
     def _unpacked(self, file: Any, piece: FilePiece) -> Iterator[Any]:
@@ -392,25 +406,25 @@ def ahead(values: Generator[_Read]) -> Generator[_Read]:
 
 
 @contextmanager
-def damage() -> Iterator[None]:
-    """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable``."""
+def damage(path: str = "a file of the source") -> Iterator[None]:
+    """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable`` with its path."""
     with requires("files"):
         import pyarrow as pa
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
-        raise _damaged() from None
+        raise _damaged(path) from None
     except (pa.lib.ArrowIndexError, UnicodeDecodeError):
-        raise _damaged() from None
+        raise _damaged(path) from None
     except OSError as error:
         # Errors of the system have a number, those of an object store the name of its provider.
         if error.errno is not None or re.search("AWS|google|Azure|curl", str(error)):
             raise
-        raise _damaged() from None
+        raise _damaged(path) from None
 
 
-def _damaged() -> SourceUnreadable:
-    return SourceUnreadable("a file of the source is damaged, or a column has values of another type")
+def _damaged(path: str) -> SourceUnreadable:
+    return SourceUnreadable(f"{path} is damaged, or a column has values of another type")
 
 
 #: Bytes of a number in a column of lists or numbers.
@@ -444,15 +458,14 @@ def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
 def _parquet(file: Any, **options: Any) -> Any:
     with requires("files"):
         from pyarrow import parquet
-    with damage():
-        return parquet.ParquetFile(
-            file,
-            buffer_size=_AHEAD,
-            pre_buffer=False,
-            thrift_string_size_limit=_FOOTER,
-            arrow_extensions_enabled=False,
-            **options,
-        )
+    return parquet.ParquetFile(
+        file,
+        buffer_size=_AHEAD,
+        pre_buffer=False,
+        thrift_string_size_limit=_FOOTER,
+        arrow_extensions_enabled=False,
+        **options,
+    )
 
 
 def _kept(batch: pa.RecordBatch, keep: Any, conditions: Sequence[Condition]) -> pa.RecordBatch:

@@ -51,6 +51,7 @@ from calibrant.io.texts import (
     row_of,
     vector_of,
     with_point,
+    without_sign,
 )
 
 # --- Rows of a text table, read by the standard library in blocks, with row and line numbers for errors
@@ -292,6 +293,8 @@ class Layout:
     widths: tuple[int | None, ...] = ()
     commented: bool = False
     unnamed: int = 0
+    #: Whether percent signs of predictions are read.
+    percent: bool = False
 
     @property
     def stated(self) -> str | None:
@@ -312,7 +315,9 @@ class Layout:
         return rows
 
 
-def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None) -> Layout:
+def layout_of(
+    file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None, *, percent: bool = False
+) -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
@@ -352,6 +357,7 @@ def layout_of(file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: 
         widths,
         commented=start.commented,
         unnamed=start.unnamed,
+        percent=percent,
     )
 
 
@@ -539,7 +545,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: Fil
     }
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
-            partial(_numbers, decimal=layout.decimal)
+            partial(_numbers, decimal=layout.decimal, percent=layout.percent)
             if (width := widths.get(at)) is None
             else partial(_vectors, width=width),
             name=layout.header[at],
@@ -579,8 +585,12 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
     return np.concatenate(vectors)
 
 
-def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".") -> Floats:
+def _numbers(
+    cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".", percent: bool = False
+) -> Floats:
     """Convert cells to finite numbers."""
+    if percent and field == "predictions":
+        cells = [without_sign(cell) for cell in cells]
     if decimal == ",":
         check_points(cells, name, field, block.row, block.line_of)
         cells = [with_point(cell) for cell in cells]
@@ -593,7 +603,7 @@ def _numbers(cells: Sequence[str], block: Block, *, name: str, field: Field, dec
     except ValueError:
         pass
     i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
-    raise refusal(cells[i], name, field, block.row + i, block.line_of(i))
+    raise refusal(cells[i], name, field, block.row + i, block.line_of(i), signs=True)
 
 
 def _is_finite(cell: str) -> bool:
@@ -726,13 +736,23 @@ class _Found:
 class CsvTable:
     """A ``Table`` of a text file; raises a ``TabularError`` if the file is not a table."""
 
-    def __init__(self, file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        limits: FileLimits,
+        decimal: str = ".",
+        encoding: str | None = None,
+        *,
+        percent: bool = False,
+    ) -> None:
         self._file, self._limits = file, limits
-        layout = self._layout = layout_of(file, limits, decimal, encoding)
+        layout = self._layout = layout_of(file, limits, decimal, encoding, percent=percent)
         self.notes = layout.notes
-        samples = [
-            list(map(with_point, cells)) if decimal == "," else cells for cells in zip(*layout.sample, strict=True)
-        ]
+        samples = list(zip(*layout.sample, strict=True))
+        if percent:
+            samples = [tuple(map(without_sign, cells)) for cells in samples]
+        if decimal == ",":
+            samples = [tuple(map(with_point, cells)) for cells in samples]
         self.columns = tuple(
             Column(name, () if (width or 1) > 1 else tuple(_unboxed(cells) if width else cells), width or 1)
             for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)

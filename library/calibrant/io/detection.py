@@ -62,11 +62,18 @@ _MARK = b"\xef\xbb\xbf"
 
 @contextmanager
 def open_table(
-    file: BinaryIO, name: str, limits: FileLimits, decimal: str = ".", encoding: str | None = None
+    file: BinaryIO,
+    name: str,
+    limits: FileLimits,
+    decimal: str = ".",
+    encoding: str | None = None,
+    *,
+    percent: bool = False,
 ) -> Iterator[OpenTable]:
     """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
 
-    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8.
+    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8. With ``percent``,
+    its numbers may have percent signs.
     """
     with spooled() as plain, spooled() as lines:
         if (blocks := _unpacked(file, name, limits)) is not None:
@@ -74,7 +81,8 @@ def open_table(
             file = plain
             if _unpacked(file, name, limits) is not None:
                 raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        yield _table(file, _head(file), name, limits, partial(CsvTable, decimal=decimal, encoding=encoding), lines)
+        of_text = partial(CsvTable, decimal=decimal, encoding=encoding, percent=percent)
+        yield _table(file, _head(file), name, limits, of_text, lines)
 
 
 def _head(file: BinaryIO) -> bytes:

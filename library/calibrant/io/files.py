@@ -158,18 +158,17 @@ def read_sheet(
 @contextmanager
 def _opened_tables(source: Path | BinaryIO, name: str, options: FileOptions, limits: FileLimits) -> Iterator[OpenTable]:
     """Open a file as a table; joined with the file of the labels, if the options name one."""
-    how = (limits, options.decimal, options.encoding)
+    how: Any = {"decimal": options.decimal, "encoding": options.encoding, "percent": options.scale == "percent"}
     with ExitStack() as stack:
-        table = stack.enter_context(open_table(stack.enter_context(opened(source, limits)), name, *how))
+        table = stack.enter_context(open_table(stack.enter_context(opened(source, limits)), name, limits, **how))
         if options.labels_from is None:
             yield table
             return
         if options.ids is None:
             raise InvalidFileOption("needs --id, the column on which the files are joined", field="labels_from")
         path, ids = Path(options.labels_from), options.ids.strip()
-        other = stack.enter_context(open_table(stack.enter_context(opened(path, limits)), path.name, *how))
-        names = (name, path.name if path.name != name else str(path))
-        tables = dict(zip(names, (table, other), strict=True))
+        other = stack.enter_context(open_table(stack.enter_context(opened(path, limits)), path.name, limits, **how))
+        tables = {name: table, path.name if path.name != name else str(path): other}
         rows = {file: _ids(own, ids, file) for file, own in tables.items()}
         yield JoinedTable(tables, ids, *matching_rows(rows, inner=bool(options.inner)))
 
@@ -300,7 +299,9 @@ def _without_missing(
         rows = zip(*(map(of.__getitem__, source) for of in cells.values()), strict=True)
         write_blocks(csv_lines([names], rows), file, limits)
         moved = {at: place for place, at in enumerate(columns)}
-        values = CsvTable(file, limits, options.decimal if isinstance(table, CsvTable | JoinedTable) else ".").read(
+        is_text = isinstance(table, CsvTable | JoinedTable)
+        decimal, percent = options.decimal if is_text else ".", is_text and options.scale == "percent"
+        values = CsvTable(file, limits, decimal, percent=percent).read(
             ColumnPlaces(
                 tuple(moved[at] for at in places.predictions),
                 None if places.labels is None else moved[places.labels],

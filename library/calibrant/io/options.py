@@ -150,7 +150,8 @@ class FileOptions:
     )
     scale: Scale = _option(  # noqa: RUF009 - a field
         "--scale",
-        "Scale of the predictions: probability, percent (from 0 to 100) or logit. Never inferred.",
+        "Scale of the predictions: probability, percent (from 0 to 100; cells of CSV may have percent signs) or logit. "
+        "Never inferred.",
         kind="classes",
         choices=get_args(Scale),
     )

@@ -24,7 +24,17 @@ from calibrant.io.errors import Field, UnclearColumns, UnknownColumn
 from calibrant.io.labels import without_gaps
 from calibrant.io.options import FileOptions
 from calibrant.io.table import Column, ColumnPlaces
-from calibrant.io.texts import DASHES, is_missing, is_number, listed, may_be_numbers, quoted, span
+from calibrant.io.texts import (
+    DASHES,
+    is_missing,
+    is_number,
+    listed,
+    may_be_numbers,
+    quoted,
+    span,
+    with_point,
+    without_sign,
+)
 
 #: The most names in the offer of an error.
 MAX_OFFERED = 100
@@ -256,8 +266,13 @@ class ColumnChoice(Choice):
         if self._is_equal(at):
             if self._equal is None:
                 self._equal = self._read_distinct([at for at in range(len(self.columns)) if self._is_equal(at)])
-            texts |= {text.strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+            texts |= {self._written(text).strip() for text in self._equal.get(at, ()) if not is_missing(text)}
         return texts if "+" in texts else texts - DASHES
+
+    def _written(self, text: str) -> str:
+        """Return a cell of a text file as in its sample: without a percent sign and with a decimal point."""
+        text = without_sign(text) if self.options.scale == "percent" else text
+        return with_point(text) if self.options.decimal == "," else text
 
     def _is_equal(self, at: int) -> bool:
         column = self.columns[at]

@@ -192,6 +192,12 @@ def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_o
         )
 
 
+def without_sign(text: str) -> str:
+    """Return a percentage such as ``12.5%`` without its sign; any other cell unchanged."""
+    clean = text.strip()
+    return clean[:-1].rstrip() if _is_percentage(clean) else text
+
+
 def is_number(text: str) -> bool:
     """Whether ``number`` can parse a cell."""
     try:
@@ -247,8 +253,13 @@ def _is_percentage(text: str) -> bool:
     return text.endswith("%") and is_number(with_point(text[:-1]))
 
 
-def refusal(text: str, name: str, field: Field, row: int, line: int | None = None) -> TabularError:
-    """Return the error for a cell that is not a finite number; ``row`` counts from 0."""
+def refusal(
+    text: str, name: str, field: Field, row: int, line: int | None = None, *, signs: bool = False
+) -> TabularError:
+    """Return the error for a cell that is not a finite number; ``row`` counts from 0.
+
+    ``signs`` if the reader reads percent signs of predictions with the scale percent.
+    """
     clean, where = text.strip(), f"{row_of(row, line)} of column {quoted(name)}"
     if lacks_number(clean):
         what = "is empty" if not clean else f"is {quoted(clean)}, a missing value"
@@ -259,10 +270,12 @@ def refusal(text: str, name: str, field: Field, row: int, line: int | None = Non
         remedy = "write 1200, not 1,200, or 0.5, not 0,5" if unclear else "write 0.5, not 0,5"
         return DecimalComma(f"column {quoted(name)} has {what}, first in {row_of(row, line)}; {remedy}", field=field)
     if _is_percentage(clean):
-        remedy = "remove them" + (" and set the scale to percent" if field == "predictions" else "")
-        return LooksLikePercent(
-            f"column {quoted(name)} has percent signs, first in {row_of(row, line)}; {remedy}", field=field
-        )
+        of_predictions = field == "predictions"
+        what = f"column {quoted(name)} has percent signs, first in {row_of(row, line)}"
+        if of_predictions and signs:
+            return LooksLikePercent(f"{what}; set the scale to percent", offer=("percent",))
+        remedy = "remove them" + (" and set the scale to percent" if of_predictions else "")
+        return LooksLikePercent(f"{what}; {remedy}", field=field)
     if _THOUSANDS.fullmatch(clean):
         return TextInNumbers(
             f"column {quoted(name)} has separators of thousands, first in {row_of(row, line)}; remove them", field=field

@@ -21,7 +21,7 @@ from scipy.special import gammaincinv
 from calibrant.core.cells import Floats
 from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_deviation, number_of_clusters
 from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows
-from calibrant.core.options import plain, read_seed
+from calibrant.core.options import is_between, plain, read_seed
 from calibrant.core.progress import check, report
 from calibrant.core.reductions import Classes, Event, Subject, Vector
 
@@ -75,7 +75,7 @@ class Resampling:
         seed = read_seed(seed)
         if interval is None:
             return cls(None, resamples, seed, cluster_variance)
-        if not isinstance(interval, int | float) or isinstance(interval, bool) or not 0.0 < interval < 1.0:
+        if not isinstance(interval, int | float) or isinstance(interval, bool) or not is_between(interval):
             raise InvalidOption.at("/interval", "must be a number above 0 and below 1, such as 0.95")
         return cls(float(interval), resamples, seed, cluster_variance)
 

@@ -99,8 +99,10 @@ class StoredScores(NamedTuple):
 
         Up to an alpha of 0 it is infinite, and from 1 on minus infinite.
         """
+        if alpha <= 0.0 or alpha >= 1.0:  # before a rank beyond floats
+            return np.inf if alpha <= 0.0 else -np.inf
         k = math.ceil((self.n + 1) * (1.0 - alpha) - 1e-9)
-        if k <= 0 or alpha >= 1.0:
+        if k <= 0:
             return -np.inf
         place = int(np.searchsorted(self.ranks, k))
         return np.inf if k > self.n or place == len(self.ranks) else float(self.values[place])

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +236,29 @@ def test_refused_rows_are_not_listed_with_their_file(served: Served) -> None:
     assert counts(served.owner, name) == {"refused": n}
 
 
+@pytest.mark.parametrize("form", ["csv", "ndjson", "parquet", "arrow"])
+@pytest.mark.parametrize("others", [[], [NOW.isoformat(), NOW.astimezone(timezone(timedelta(hours=2))).isoformat()]])
+def test_a_text_without_an_offset_is_a_time_in_utc(served: Served, form: str, others: list[str]) -> None:
+    texts = [NOW.replace(tzinfo=None).isoformat(), NOW.date().isoformat(), *others]
+    n = len(texts)
+    table = pa.table({"request": [f"t{i}" for i in range(n)], "score": [0.5] * n, "outcome": [1] * n, "at": texts})
+    file = served.root / f"texts-{len(others)}.{form}"
+    match form:
+        case "csv":
+            csv.write_csv(table, file)
+        case "ndjson":
+            file.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        case "parquet":
+            parquet.write_table(table, file)
+        case _:
+            feather.write_feather(table, file)
+    name = monitor(served.owner, f"texts-{len(others)}-{form}")
+    columns = {field: COLUMNS[field] for field in ("ids", "predictions", "labels", "timestamps")}
+    answer = body_of(backfill(served.owner, name, source(file.name, columns=columns)))
+    assert (answer["rows"], answer["accepted"]) == (n, len(others))
+    assert [(row["row"], row["code"]) for row in answer["refusals"]] == [(i, "invalid-timestamp") for i in (0, 1)]
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "pointer"),
     [
@@ -379,3 +402,7 @@ def test_the_client_or_the_command_lacks_backfills(served: Served) -> None:
     result = CliRunner().invoke(app, [*command[:3], "command.parquet", *words], env={"CALIBRANT_API_KEY": served.key})
     assert (result.exit_code, result.stdout) == (1, "1 refused\n")
     assert "command.parquet, row 1: has a prediction outside [0, 1]" in result.stderr
+    assert "ids: none" not in result.stderr
+    unnamed = [word for word in words if word not in ("--id", "id")]
+    result = CliRunner().invoke(app, [*command[:3], "command.parquet", *unnamed], env={"CALIBRANT_API_KEY": served.key})
+    assert "another backfill counts these rows again" in result.stderr

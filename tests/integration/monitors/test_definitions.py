@@ -141,6 +141,7 @@ def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
     ("patch", "code", "pointer"),
     [
         ({"measures": ["nonsense"]}, "unknown-measure", "/measures/0"),
+        ({"interval": 1.0 - 1e-16}, "invalid-option", "/interval"),
         ({"windows": [{"name": "w", "seconds": 60}]}, "invalid-option", "/windows/0/seconds"),
         ({"windows": None}, "invalid-field", "/windows"),
         ({"rules": [{"kind": "threshold", "window": "week", "above": 0.1}]}, "invalid-option", "/rules/0/window"),

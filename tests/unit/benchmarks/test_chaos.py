@@ -89,7 +89,7 @@ def test_a_sound_run_has_no_violation() -> None:
         ),
         (
             replace(SOUND, moves=("the entries of name have gaps or repetitions",)),
-            "the audit log has every move of an alias, and no other",
+            "the audit log has every move of an alias and change of a monitor, and no other",
         ),
         (replace(SOUND, left={"calibrant::leases": 1}), "no lease, message or held batch remains"),
         (replace(SOUND, answers={500: 1}), "every answer was documented"),

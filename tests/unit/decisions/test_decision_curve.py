@@ -127,6 +127,8 @@ def test_rows_without_events_have_no_standardised_net_benefit() -> None:
         ({"thresholds": ["half"]}, "/thresholds", "must be 1 to 1,000 numbers"),
         ({"thresholds": np.linspace(0.1, 0.9, 1001)}, "/thresholds", "must be 1 to 1,000 numbers"),
         ({"interval": 1.0}, "/interval", "must be a number between 0 and 1"),
+        ({"interval": 1.0 - 1e-16}, "/interval", "must be a number between 0 and 1"),
+        ({"thresholds": [1e-320]}, "/thresholds", "of at least 1e-100"),
         ({"reduction": "pooled"}, "/reduction", "must be binary"),
         ({"predictions": {}}, "/predictions", "must be of 1 to 20 models"),
         ({"predictions": {"treat all": P}}, "/predictions", "must be of 1 to 20 models"),

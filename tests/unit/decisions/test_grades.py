@@ -88,6 +88,15 @@ def test_a_prudent_pd_solves_its_equation() -> None:
     assert prudent_pd(5, 5, 0.5, 0.12) == 1.0
 
 
+@pytest.mark.parametrize("correlation", [None, 1e-320, 1e-12, 0.12, 1.0 - 1e-16])
+@pytest.mark.parametrize(("defaults", "n"), [(0, 1), (0, 10**9), (1, 10), (10**9 - 1, 10**9)])
+def test_a_prudent_pd_of_an_extreme_confidence_fails_or_is_no_number(
+    correlation: float | None, defaults: int, n: int
+) -> None:
+    low, high = (prudent_pd(defaults, n, confidence, correlation) for confidence in (1e-320, 1.0 - 1e-16))
+    assert 0.0 <= low < high <= 1.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.001, 0.04, 0.12, 0.24, 0.6, 0.95])
 @pytest.mark.parametrize(("defaults", "n", "rate"), [(1, 10, 0.05), (16, 1000, 0.01), (900, 20_000, 0.03), (9, 9, 0.7)])

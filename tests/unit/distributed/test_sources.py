@@ -277,6 +277,33 @@ def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suff
     assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
 
 
+def test_one_of_several_columns_of_a_name_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("p,p,y\n.5,.6,1\n.25,.1,0\n")
+    with pytest.raises(InvalidOption, match="does not exist or is not unique"):
+        calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
+    fitted = calibrant.fit("platt", [0.1, 0.9, 0.4], [0, 1, 1])
+    with pytest.raises(CalibrationError, match=r"x\.csv has several columns of one name|not unique"):
+        Scoring(Folder(tmp_path), "out", "job_1").run(
+            Scan.of(Folder(tmp_path), "x.csv"), Columns.read(prediction="p", label=""), fitted
+        )
+
+
+def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("p,y\n.5,1\nsecret,0\n")
+    with pytest.raises(SourceUnreadable, match=r"x\.csv is damaged, or a column has") as caught:
+        calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_text_of_json_that_looks_like_a_time_is_no_text(tmp_path: Path) -> None:
+    rows = [{"p": 0.1, "y": 0, "day": "2026-11-01"}, {"p": 0.9, "y": 1, "day": "2026-11-02T00:00:00+02:00"}]
+    (tmp_path / "x.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    where = [["day", "<", "2026-11-02"]]
+    assert calibrant.evaluate_source(str(tmp_path), **NAMED, where=where, measures=["brier"]).n == 1
+    groups = calibrant.evaluate_source(str(tmp_path), **NAMED, group="day", measures=["brier"]).groups
+    assert set(groups or ()) == {row["day"] for row in rows}
+
+
 def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
     found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])

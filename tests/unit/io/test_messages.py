@@ -237,7 +237,7 @@ CASES = {
     ),
     "predicted classes": Case(HEAD + "1,7\n", "looks-like-percent", "scale", "or predicted classes", ("percent",)),
     "percent sign": Case(
-        HEAD + "1,50%\n", "looks-like-percent", "predictions", "has percent signs, first in row 1 (line 2)"
+        HEAD + "1,50%\n", "looks-like-percent", "scale", "has percent signs, first in row 1 (line 2)", ("percent",)
     ),
     "percent rows": Case(
         "y,p0,p1\n1,40,60\n", "looks-like-percent", "scale", "columns 'p0' and 'p1' are above 1", ("percent",)

@@ -28,6 +28,8 @@ def test_a_map_at_another_level_is_the_one_that_is_fitted_at_it(method: str, sca
         assert np.array_equal(fitted.at(alpha).apply(given).members, other.apply(given).members)
     assert fitted.at(0.0).apply(given).members.all()
     assert fitted.at(-3.0).apply(given).members.all()
+    assert fitted.at(-1e308).apply(given).members.all()
+    assert not fitted.at(1e308).apply(given).members.any()
     assert fitted.at(1e-9).apply(given).members.all()
     assert not fitted.at(1.0).apply(given).members.any()
     assert not fitted.at(7.5).apply(given).members.any()

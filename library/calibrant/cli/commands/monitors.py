@@ -234,7 +234,10 @@ def send(
     ] = None,
     time_of: Annotated[
         str | None,
-        typer.Option("--time", help="Column of timestamps, in seconds since 1970 or RFC 3339. Default: now."),
+        typer.Option(
+            "--time",
+            help="Column of times: seconds since 1970, or RFC 3339, in UTC if without an offset. Default: now.",
+        ),
     ] = None,
     regression: Regression = False,
     as_json: Json = False,
@@ -269,7 +272,10 @@ def backfill(
     ids: Annotated[
         str | None, typer.Option("--id", help="Column of row ids; required without --prediction or --label.")
     ] = None,
-    times: Annotated[str | None, typer.Option("--time", help="Column of timestamps. Default: now.")] = None,
+    times: Annotated[
+        str | None,
+        typer.Option("--time", help="Column of timestamps, or of texts in RFC 3339 with an offset. Default: now."),
+    ] = None,
     groups: Annotated[str | None, typer.Option("--group", help="Column of group names.")] = None,
     where: Where = None,
     form: Annotated[
@@ -286,6 +292,8 @@ def backfill(
     named = predictions[0] if predictions and len(predictions) == 1 else predictions or None
     columns = {"ids": ids, "predictions": named, "labels": labels, "timestamps": times, "groups": groups}
     rows = {"source": source, "path": path, "columns": columns, "where": conditions_of(where), "format": form}
+    if ids is None:
+        say("ids: none; another backfill counts these rows again (--id)")
     with client_of(server, _WHOSE) as client, bar() as shown:
         outcome = client.backfill(name, rows, progress=shown.of_job)
     _report(outcome, as_json=as_json)
