@@ -120,7 +120,8 @@ class Event:
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, clusters=rows.clusters, logit=rows.logit)
         ordered = ordered if self.features is None else replace(ordered, features=None)
-        vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
+        known = {name: vars(self)[name] for name in ("sorted_rows", "cells") if name in vars(self)}
+        vars(ordered).update(known)  # neither depends on the given order
         return ordered
 
     def order(self) -> Integers:
