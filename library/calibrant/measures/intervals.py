@@ -104,8 +104,8 @@ class Distance:
     to ``(...)`` and must be absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus
     the effect of the noise, if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to
     the standard deviation of the noise that they have, relative to that of ``noise``; None if it is 1. A size is
-    ``local`` if it follows a few of the gaps, as a median does. ``freedom`` returns the degrees of freedom of the noise
-    of rows in clusters; without it, the noise is normal.
+    ``local`` if it follows a few of the gaps, as a quantile does. ``freedom`` returns the degrees of freedom of the
+    noise of rows in clusters; without it, the noise is normal.
     """
 
     gap: Floats
@@ -177,7 +177,7 @@ def distance_interval(
     upward again, so that for 1,000 rows of a calibrated model they never cover the truth. Instead, a size is in the
     interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
     of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed. The
-    direction is more even than the true gaps, so that a median of gaps in it varies too little: the interval of a
+    direction is more even than the true gaps, so that a quantile of gaps in it varies too little: the interval of a
     ``local`` size also holds the percentile interval. Rows of a cluster move several gaps together, and then the size
     varies most if all gaps have one sign, which noise hides: of rows in clusters, the interval also holds that in the
     direction of such gaps.

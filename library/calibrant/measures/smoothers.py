@@ -22,6 +22,10 @@ CurveName = Literal["loess", "loess-direct", "rcs", "logistic"]
 MOST_OF_LOESS = 2000
 #: Knots of the restricted cubic spline: quantiles of the logits (Harrell 2015, table 2.3).
 _KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])
+#: Quantiles of gaps that follow a few of them, so that the true gaps matter more than their direction.
+_LOCAL = (0.5, 0.9)
+#: The largest leverage for which a residual is corrected.
+_LEVERAGE = 0.9
 #: The most points at which the noise of an interval is computed.
 _POINTS = 256
 
@@ -144,13 +148,18 @@ def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
         points = cells.p[np.minimum(near, len(cells) - 1)]
         value, basis = fitted.at(points)
         cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
-        off = (event.y - fitted.at(cells.p)[0][cell]) * row_scale(event)
+        curve_values, bases = fitted.at(cells.p)
+        # A row draws the curve to its outcome: its residual is too small by the root of 1 - its leverage.
+        leverage = (bases * fitted.moves).sum(axis=1)[cell]
+        if event.w is not None and not counted:
+            leverage *= event.w
+        off = (event.y - curve_values[cell]) * row_scale(event) / np.sqrt(1.0 - np.clip(leverage, 0.0, _LEVERAGE))
 
         def noise(group: Integers, groups: int) -> Floats:
             moves = fitted.moves[cell] * off[:, None]
             return np.column_stack([np.bincount(group, column, groups) for column in moves.T])
 
-        return Distance(value - points, noise, size, local=share == 0.5, basis=basis.T)
+        return Distance(value - points, noise, size, local=share in _LOCAL, basis=basis.T)
 
     return Measure(
         name,
