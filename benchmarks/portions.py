@@ -20,11 +20,11 @@ BATCHES = "batches"
 
 
 class SimulationJob(NamedTuple):
-    """Batches of one cell: ``count`` returns what is counted over the batches of these numbers."""
+    """Batches of one cell: ``compute`` returns what is counted over the batches of these numbers."""
 
     key: str
     runs: int
-    count: Callable[[range], Mapping[str, int]]
+    compute: Callable[[range], Mapping[str, int]]
 
     def portions(self) -> list[range]:
         """Return the batches of each portion."""
@@ -32,7 +32,7 @@ class SimulationJob(NamedTuple):
 
     def whole(self) -> Counter[str]:
         """Return the counts of all batches, which are computed at once."""
-        return Counter(self.count(range(self.runs))) + Counter({BATCHES: self.runs})
+        return Counter(self.compute(range(self.runs))) + Counter({BATCHES: self.runs})
 
 
 def counts(jobs: Sequence[SimulationJob], program: str, seconds: float | None = None) -> dict[str, Counter[str]]:
@@ -54,7 +54,7 @@ def counts(jobs: Sequence[SimulationJob], program: str, seconds: float | None = 
         if not missing[job.key]:
             break
         runs, started = missing[job.key].pop(0), time.process_time()
-        result = {**job.count(runs), BATCHES: len(runs)}
+        result = {**job.compute(runs), BATCHES: len(runs)}
         append(path, [job.key, runs.start, result])
         totals[job.key].update(result)
         spent = 1e3 * (time.process_time() - started) / len(runs)

@@ -120,8 +120,9 @@ class Event:
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, clusters=rows.clusters, logit=rows.logit)
         ordered = ordered if self.features is None else replace(ordered, features=None)
-        known = {name: vars(self)[name] for name in ("sorted_rows", "cells") if name in vars(self)}
-        vars(ordered).update(known)  # neither depends on the given order
+        vars(ordered)["sorted_rows"] = rows  # keep what does not depend on the given order
+        if "cells" in vars(self):
+            vars(ordered)["cells"] = self.cells
         return ordered
 
     def order(self) -> Integers:
