@@ -233,11 +233,14 @@ weights: $(STAMP) ## simulate tests and intervals under importance weights; writ
 debiased: $(STAMP) ## simulate bias and error of debiased values; writes docs/benchmarks/debiased.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.debiased
 
-clinical: $(STAMP) ## simulate the coverage of intervals and the size of tests of clinical measures; writes docs/benchmarks/clinical.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.clinical
+clinical: $(STAMP) ## simulate the coverage of intervals and the size of tests of clinical measures, resuming a previous run: make clinical [SECONDS=1800]; writes docs/benchmarks/clinical.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.clinical $(if $(SECONDS),--seconds $(SECONDS))
 
-decision-curves: $(STAMP) ## simulate the coverage of decision curves; writes docs/benchmarks/decision-curves.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.decision_curves
+clusters: $(STAMP) ## simulate intervals and tests of rows in clusters, resuming a previous run: make clusters [SECONDS=1800]; writes docs/benchmarks/clusters.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.clusters $(if $(SECONDS),--seconds $(SECONDS))
+
+decision-curves: $(STAMP) ## simulate the coverage of decision curves, resuming a previous run: make decision-curves [SECONDS=1800]; writes docs/benchmarks/decision-curves.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.decision_curves $(if $(SECONDS),--seconds $(SECONDS))
 
 # dcurves requires older versions than constraints.txt has.
 .venv-clinical/installed: benchmarks/peers/clinical.txt library/pyproject.toml

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +14,11 @@ from scipy.special import betaincinv, expit
 
 import calibrant
 from benchmarks.checks import PageCheck, PagePart
-from benchmarks.provenance import Pool
+from benchmarks.portions import BATCHES, SimulationJob, counts, fewer, seconds_asked, standard_error
 from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "clusters.md"
-RUNS, RESAMPLES, CLUSTERS = 1000, 400, 50
+RUNS, RESAMPLES, CLUSTERS = 2_000, 400, 50
 #: Intraclass correlation of the labels, and standard deviations of log-odds between and within clusters.
 CORRELATION, BETWEEN, WITHIN = 0.2, 0.8, 0.6
 #: Rows that stand for an infinite sample.
@@ -26,6 +27,9 @@ INTERVALS = ("brier", "log-loss", "ece", "ks", "calibration-slope", "calibration
 TESTS = ("calibration-slope", "calibration-intercept", "oe-ratio", "spiegelhalter")
 #: Intercept and slope of the recalibration: calibrated, and too low and too extreme.
 CELLS = {"calibrated": (0.0, 1.0), "distorted": (0.4, 0.7)}
+
+#: Kinds of rows, with clusters and without, which are the columns.
+COLUMNS = tuple((name, clustered) for name in CELLS for clustered in (True, False))
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +57,7 @@ def drawn(recalibration: tuple[float, float], run: int) -> ClusteredRows:
     return ClusteredRows(logits, (random.random(len(cluster)) < own).astype(int), cluster)
 
 
+@lru_cache(maxsize=2)
 def truths(recalibration: tuple[float, float]) -> dict[str, float]:
     """Return the value of each measure for many rows that count with both labels, by their probabilities."""
     deviation = float(np.hypot(BETWEEN, WITHIN))
@@ -68,11 +73,10 @@ def truths(recalibration: tuple[float, float]) -> dict[str, float]:
     return {name: float(found.measures[name].value or 0.0) for name in INTERVALS}
 
 
-def measured(name: str, *, clustered: bool) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the share of batches whose intervals cover the truth, and the share that each test rejects at 5 %."""
-    true = truths(CELLS[name])
-    covered, rejected = dict.fromkeys(INTERVALS, 0), dict.fromkeys(TESTS, 0)
-    for run in range(RUNS):
+def measured(name: str, clustered: bool, runs: range) -> Counter[str]:
+    """Count the intervals that cover the truth, and the tests that reject at 5 %."""
+    true, results = truths(CELLS[name]), Counter[str]()
+    for run in runs:
         rows = drawn(CELLS[name], run)
         found = calibrant.evaluate(
             rows.logits,
@@ -86,77 +90,79 @@ def measured(name: str, *, clustered: bool) -> tuple[dict[str, float], dict[str,
         )
         for measure in INTERVALS:
             low, high = found[measure].interval or (np.nan, np.nan)
-            covered[measure] += bool(low <= true[measure] <= high)
+            results[f"{measure} covers"] += bool(low <= true[measure] <= high)
         for test in TESTS:
-            rejected[test] += (found[test].p_value or 0.0) <= 0.05
-    return {k: v / RUNS for k, v in covered.items()}, {k: v / RUNS for k, v in rejected.items()}
+            results[f"{test} rejects"] += (found[test].p_value or 0.0) <= 0.05
+    return results
 
 
 Column = tuple[str, bool]
 
 
-def coverage_table(found: Mapping[Column, Any]) -> list[str]:
-    """Return the coverage of some columns, with the head."""
+def job_of(column: Column) -> SimulationJob:
+    """Return the batches of a column."""
+    name, clustered = column
+    return SimulationJob(f"{name}, {'clusters' if clustered else 'without'}", RUNS, partial(measured, name, clustered))
+
+
+def table(totals: Mapping[str, Counter[str]], names: tuple[str, ...], what: str) -> list[str]:
+    """Return the shares of what was counted, with the heads of the columns."""
     return [
-        "| | " + " | ".join(f"{name}, {'clusters' if clustered else 'without'}" for name, clustered in found) + " |",
-        "|---|" + "---|" * len(found),
-        *(f"| `{name}` | " + " | ".join(f"{of[0][name]:.3f}" for of in found.values()) + " |" for name in INTERVALS),
+        "| | " + " | ".join(totals) + " |",
+        "|---|" + "---|" * len(totals),
+        *(
+            f"| `{name}` | " + " | ".join(f"{of[f'{name} {what}'] / of[BATCHES]:.3f}" for of in totals.values()) + " |"
+            for name in names
+        ),
     ]
 
 
-def size_table(found: Mapping[Column, Any]) -> list[str]:
-    """Return the sizes of the tests in the columns of calibrated rows, with the head."""
-    shares = {clustered: of[1] for (name, clustered), of in found.items() if name == "calibrated"}
-    return [
-        "| | " + " | ".join("clusters" if clustered else "without" for clustered in shares) + " |",
-        "|---|" + "---|" * len(shares),
-        *(f"| `{name}` | " + " | ".join(f"{of[name]:.3f}" for of in shares.values()) + " |" for name in TESTS),
-    ]
+def tables(totals: Mapping[Column, Counter[str]]) -> tuple[list[str], list[str]]:
+    """Return the table of coverage, and that of sizes for the columns of calibrated rows."""
+    heads = {column: job_of(column).key for column in totals}
+    sizes = {heads[column].split(", ")[1]: total for column, total in totals.items() if column[0] == "calibrated"}
+    of_intervals = table({heads[column]: total for column, total in totals.items()}, INTERVALS, "covers")
+    return of_intervals, table(sizes, TESTS, "rejects") if sizes else []
 
 
 def checks(data: Path | None = None) -> list[PagePart]:
     """Return the columns, each of which can be computed alone."""
     del data
 
-    def column(name: str, clustered: bool) -> list[str]:
-        found = {(name, clustered): measured(name, clustered=clustered)}
-        return [*coverage_table(found), "", *(size_table(found) if name == "calibrated" else [])]
+    def lines(column: Column) -> list[str]:
+        of_intervals, sizes = tables({column: job_of(column).whole()})
+        return [*of_intervals, "", *sizes]
 
-    return [
-        PageCheck(f"{name}, {clustered}", partial(column, name, clustered))
-        for name in CELLS
-        for clustered in (True, False)
-    ]
+    return [PageCheck(job_of(column).key, partial(lines, column)) for column in COLUMNS]
 
 
 def main() -> None:
     """Simulate and write the page."""
-    cells = [(name, clustered) for name in CELLS for clustered in (True, False)]
-    with Pool(2) as pool:
-        runs = [pool.submit(measured, name, clustered=clustered) for name, clustered in cells]
-        found = dict(zip(cells, (run.result() for run in runs), strict=True))
+    totals = counts([job_of(column) for column in COLUMNS], __file__, seconds_asked(__doc__))
+    of_intervals, sizes = tables({column: totals[job_of(column).key] for column in COLUMNS})
     rows = float(np.mean([len(drawn(CELLS["calibrated"], run).labels) for run in range(RUNS)]))
     a, b = CELLS["distorted"]
     lines = [
         "# Rows in clusters: coverage and size",
         "",
-        f"Generated by `python -m benchmarks.clusters`: shares of {RUNS:,} simulated batches of {CLUSTERS} clusters",
+        f"Generated by `make clusters`: shares of {RUNS:,} simulated batches of {CLUSTERS} clusters",
         f"of 2 to 100 rows, {rows:,.0f} in all on average. Labels are beta-binomial within clusters, with an",
         f"intraclass correlation of {CORRELATION}. Marginally, calibrated rows follow P(Y = 1) = p, and distorted ones",
         f"logit P(Y = 1) = {a} + {b} logit p.",
         "",
         "Coverage of 95 % intervals, with `clusters` and without:",
         "",
-        *coverage_table(found),
+        *of_intervals,
         "",
-        f"The standard error of 95 % is {(0.05 * 0.95 / RUNS) ** 0.5:.3f}. An interval of `ece` or `ks` for calibrated",
+        *fewer(totals, RUNS),
+        f"The standard error of 95 % is {standard_error(0.95, RUNS):.3f}. An interval of `ece` or `ks` for calibrated",
         "rows covers 0, and is long: clusters move the gaps of all bins together, and which of them have one sign is",
         "hidden by noise, so the interval allows for all. That of `ks` is long for distorted rows too, as for",
         "independent ones.",
         "",
         "Share of calibrated batches that a test rejects at 5 %:",
         "",
-        *size_table(found),
+        *sizes,
         "",
     ]
     publish(PAGE, "\n".join(lines))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -16,12 +16,13 @@ from scipy.special import expit
 
 import calibrant
 from benchmarks.checks import PageCheck, PagePart
-from benchmarks.provenance import Pool
+from benchmarks.portions import Goal, SimulationJob, counts, fewer, seconds_asked, standard_error
 from benchmarks.records import publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "decision-curves.md"
 RUNS = 2_000
-PROCESSES = 1
+#: The goal of coverage.
+COVERAGE = Goal(0.92, 0.97)
 ROWS = (200, 1_000, 10_000)
 PREVALENCES = (0.02, 0.2, 0.5)
 #: Thresholds in units of the prevalence.
@@ -51,6 +52,7 @@ class Population(NamedTuple):
         return {"full": chance, "part": expit(centre + 0.2 + 0.6 * z)}, chance
 
 
+@lru_cache(maxsize=8)
 def centre_of(prevalence: float) -> float:
     """Return the mean of the log-odds at which events have the prevalence."""
     z = np.linspace(-8.0, 8.0, 20_001)
@@ -60,6 +62,7 @@ def centre_of(prevalence: float) -> float:
     return float(brentq(lambda m: float(weight @ expit(m + spread * z)) - prevalence, -15.0, 15.0))
 
 
+@lru_cache(maxsize=16)
 def truths(population: Population, centre: float) -> Mapping[str, Array]:
     """Return the true value of each quantity at each threshold."""
     models, chance = population.draw(MANY, np.random.default_rng(0), centre)
@@ -82,12 +85,12 @@ def truths(population: Population, centre: float) -> Mapping[str, Array]:
     }
 
 
-def coverage(population: Population) -> dict[str, Array]:
-    """Return the shares of batches whose intervals cover the truth: by quantity, at each threshold."""
+def coverage(population: Population, runs: range) -> Counter[str]:
+    """Count the intervals, and those that cover the truth, by quantity and threshold."""
     centre = centre_of(population.prevalence)
     true = truths(population, centre)
-    covered, known = ({name: np.zeros(len(THRESHOLDS)) for name in QUANTITIES} for _ in range(2))
-    for run in range(RUNS):
+    results: Counter[str] = Counter()
+    for run in runs:
         random = np.random.default_rng([run, population.n, round(100 * population.prevalence)])
         models, chance = population.draw(population.n, random, centre)
         labels = (random.random(population.n) < chance).astype(int)
@@ -95,9 +98,19 @@ def coverage(population: Population) -> dict[str, Array]:
         for name in QUANTITIES:
             found = getattr(curve, name).get("full - part" if name == "differences" else "full")
             if found is not None:  # standardised without events
-                covered[name] += (found.low <= true[name]) & (true[name] <= found.high)
-                known[name] += 1
-    return {name: covered[name] / known[name] for name in QUANTITIES}
+                results[f"{name} known"] += 1
+                covers = (found.low <= true[name]) & (true[name] <= found.high)
+                results.update({f"{name} at {t}": int(of) for t, of in zip(THRESHOLDS, covers, strict=True)})
+    return results
+
+
+POPULATIONS = tuple(Population(n, rate) for n, rate in product(ROWS, PREVALENCES))
+
+
+def job_of(population: Population) -> SimulationJob:
+    """Return the batches of a population."""
+    key = f"{population.n:,}, {population.prevalence:.0%}"
+    return SimulationJob(key, RUNS, partial(coverage, population))
 
 
 HEAD = (
@@ -106,10 +119,14 @@ HEAD = (
 )
 
 
-def row(population: Population, shares: Mapping[str, Array]) -> str:
+def row(key: str, total: Counter[str]) -> str:
     """Return the row of a population."""
-    cells = [", ".join(f"{share:.3f}" for share in shares[name]) for name in QUANTITIES]
-    return f"| {population.n:,}, {population.prevalence:.0%} | " + " | ".join(cells) + " |"
+    cells = []
+    for name in QUANTITIES:
+        known = total[f"{name} known"]
+        shares = [total[f"{name} at {t}"] / known for t in THRESHOLDS if known]
+        cells.append(", ".join(COVERAGE.text(share, known) for share in shares))
+    return f"| {key} | " + " | ".join(cells) + " |"
 
 
 def checks(data: Path | None = None) -> list[PagePart]:
@@ -117,31 +134,31 @@ def checks(data: Path | None = None) -> list[PagePart]:
     del data
 
     def lines(population: Population) -> list[str]:
-        return [*HEAD, row(population, coverage(population))]
+        job = job_of(population)
+        return [*HEAD, row(job.key, job.whole())]
 
-    populations = [Population(n, rate) for n, rate in product(ROWS, PREVALENCES)]
-    return [PageCheck(f"{of.n}, {of.prevalence}", partial(lines, of)) for of in populations]
+    return [PageCheck(job_of(of).key, partial(lines, of)) for of in POPULATIONS]
 
 
 def main() -> None:
     """Simulate and write the page."""
-    populations = [Population(n, rate) for n, rate in product(ROWS, PREVALENCES)]
+    totals = counts([job_of(of) for of in POPULATIONS], __file__, seconds_asked(__doc__))
     lines = [
         "# Decision curves: coverage",
         "",
         f"Generated by `make decision-curves`: shares of {RUNS:,} simulated batches whose 95 % interval covers the",
         f"truth, at thresholds of {', '.join(map(str, THRESHOLDS))} times the prevalence; standard errors are about",
-        f"{(0.05 * 0.95 / RUNS) ** 0.5:.3f}. `differences` are those of two models on the same rows, of which few are",
-        "decided differently; intervals are then long. Speed and values beside other packages are",
+        f"{standard_error(0.95, RUNS):.3f}. Shares outside {COVERAGE.low:.0%} to {COVERAGE.high:.0%} by more than",
+        "two standard errors are bold: intervals are too long with few events, and `differences` are those of two",
+        "models on the same rows, of which few are decided differently. Speed and values beside other packages are",
         "[on another page](clinical-speed.md).",
         "",
+        *fewer(totals, RUNS),
         *HEAD,
+        *(row(key, total) for key, total in totals.items()),
+        "",
     ]
-    with Pool(PROCESSES) as pool:
-        for population, found in zip(populations, pool.map(coverage, populations), strict=True):
-            lines.append(row(population, found))
-            print(lines[-1], file=sys.stderr)
-    publish(PAGE, "\n".join([*lines, ""]))
+    publish(PAGE, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -137,8 +137,8 @@ def main() -> None:
         *(contest.row() for contest in contests),
         "",
         "A logistic recalibration of many rows is fitted at a few Chebyshev nodes, over which the rows are spread",
-        "exactly up to rounding. Rows in clusters take longer: their names are read and checked, all rows are sorted,",
-        "and the variance needs the terms of every row.",
+        "exactly up to rounding. Rows in clusters take longer: clusters are read and checked, all rows are sorted, and",
+        "the variance needs the terms of every row.",
         "",
     ]
     publish(PAGE, "\n".join(lines))

@@ -23,7 +23,10 @@ from calibrant.measures.repeated import repeated
 #: Values of options without choices that change something for a few hundred rows, as far as they are allowed.
 NUMBERS = (1, 2, 3, 5, 10, 20, 40, 0.02, 0.1, 0.25, 0.5, 0.9, 1.5)
 #: How far the gaps of intervals are from the value: those on a grid, with random features, or without a debiased value.
-APPROXIMATE = {"smooth-ece": 1e-3, "kde-ece": 1e-3, "mmce": 1e-3, "skce": 2e-3}
+APPROXIMATE = {
+    **dict.fromkeys(("smooth-ece", "kde-ece", "mmce", "ici", "e50", "e90", "emax"), 1e-3),
+    "skce": 2e-3,
+}
 
 
 def values_of(option: Option) -> Iterator[Any]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
 from operator import ne
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -345,6 +345,27 @@ class GroupNames(list[str]):
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class NumberedNames(Sequence[str]):
+    """The name of each row's cluster as ``numbered``, the result of ``numbered_names``: there is no text for each."""
+
+    numbered: tuple[list[str], npt.NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.numbered[1])
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        distinct, numbers = self.numbered
+        return [distinct[k] for k in numbers[row].tolist()] if isinstance(row, slice) else distinct[numbers[row]]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.numbered[0].__getitem__, self.numbered[1].tolist())
+
+
 def group_names(groups: Any, missing: str = NO_GROUP) -> GroupNames:
     """Return the name of each row's group: strings, numbers, categories, or several columns, joined by commas.
 
@@ -366,14 +387,16 @@ def group_names(groups: Any, missing: str = NO_GROUP) -> GroupNames:
     return GroupNames(map(joined, rows)).ordered(list(dict.fromkeys(map(joined, order))))
 
 
-def cluster_names(clusters: Any) -> GroupNames:
+def cluster_names(clusters: Any) -> GroupNames | NumberedNames:
     """Return the name of each row's cluster, as ``group_names`` does; that of rows without one is empty."""
+    if _are_integers(clusters) and getattr(clusters, "ndim", 0) == 1:
+        return NumberedNames(_numbered(np.asarray(clusters)))
     try:
         names = group_names(clusters, _NO_CLUSTER)
     except (LengthMismatch, WrongShape) as error:
         detail = error.offences[0].detail.replace("group names", "clusters")
         raise type(error).at("/clusters", detail) from None
-    if names.numbered is not None or not any(_NO_CLUSTER in name for name in set(names)):
+    if not any(_NO_CLUSTER in name for name in set(names)):
         return names
     return GroupNames("" if _NO_CLUSTER in name else name for name in names)
 
@@ -472,8 +495,7 @@ def _listed(values: Any) -> list[Any]:
 
 def _named(column: Any, missing: str) -> GroupNames:
     """Return the names of one column, in the order of its categories."""
-    kind = getattr(column, "dtype", None)
-    if isinstance(kind, np.dtype) and kind.kind in "iu" and len(column):
+    if _are_integers(column):
         return _of_integers(np.asarray(column))
     values = column if isinstance(column, list | tuple) else _listed(column)
     types = set(map(type, values))
@@ -490,8 +512,22 @@ def _named(column: Any, missing: str) -> GroupNames:
     return group_names.ordered([missing, *(_name(category, missing) for category in categories)])
 
 
+def _are_integers(column: Any) -> bool:
+    """Return whether a column has rows, and all of them are integers of numpy."""
+    kind = getattr(column, "dtype", None)
+    return isinstance(kind, np.dtype) and kind.kind in "iu" and len(column) > 0
+
+
 def _of_integers(values: npt.NDArray[Any]) -> GroupNames:
-    """Return the names of integers ``(n,)`` without a text for each row. O(n), or O(n log n) if they are far apart."""
+    """Return the names of integers ``(n,)``, of which equal ones share a text."""
+    numbered = _numbered(values)
+    names = GroupNames(np.array(numbered[0], dtype=object)[numbered[1]].tolist())
+    names.numbered = numbered
+    return names
+
+
+def _numbered(values: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return ``numbered_names`` of integers ``(n,)``. O(n), or O(n log n) if they are far apart."""
     low, high = int(values.min()), int(values.max())
     if high - low <= 2 * len(values) and high < 2**63:
         places = values.astype(np.int64)
@@ -505,10 +541,7 @@ def _of_integers(values: npt.NDArray[Any]) -> GroupNames:
     order = np.argsort(texts)
     number = np.empty(int(distinct[-1]) + 1, np.int64)
     number[distinct[order]] = np.arange(len(order))
-    texts, of_rows = texts[order], number[places]
-    names = GroupNames(texts[of_rows].tolist())
-    names.numbered = texts.tolist(), of_rows
-    return names
+    return texts[order].tolist(), number[places]
 
 
 def _name(value: Any, missing: str) -> str:

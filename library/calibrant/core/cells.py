@@ -322,7 +322,8 @@ class Cells:
     @cached_property
     def outcomes(self) -> tuple[float, float]:
         """Number of events and of other rows; of importance weights their effective numbers."""
-        events, others = float(self.wy.sum()), float((self.w - self.wy).sum())
+        events = float(self.wy.sum())
+        others = max(float(self.w.sum()) - events, 0.0)
         if self.kind == "frequency":
             return events, others
         squares, rest = float(self.w2y.sum()), float((self.w2 - self.w2y).sum())

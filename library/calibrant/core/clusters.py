@@ -54,18 +54,29 @@ def count_clusters(clusters: npt.NDArray[np.int64]) -> int:
 
 def number_of_clusters(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
     """Return the cluster of each row, numbered by first rows, and their number; raises ``TooFewRows`` for one."""
+    cluster, order = _by_first_rows(clusters)
+    place = np.empty(int(order.max()) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    return place[cluster], len(order)
+
+
+def _by_first_rows(clusters: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return a number for the cluster of each row ``(n,)``, and these numbers in the order of first rows ``(G,)``.
+
+    Raises ``TooFewRows`` for one cluster.
+    """
     if _are_near(clusters):
         n = len(clusters)
         firsts = np.full(int(clusters.max()) + 1, n)
         firsts[clusters[::-1]] = np.arange(n)[::-1]
-        first, cluster = firsts[firsts < n], clusters
-        place = np.cumsum(firsts < n) - 1
+        numbers, cluster = np.flatnonzero(firsts < n), clusters
+        order = numbers[np.argsort(firsts[numbers])]
     else:
         _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
-        place = np.arange(len(first))
-    if len(first) < 2:
+        order = np.argsort(first)
+    if len(order) < 2:
         raise TooFewRows("all rows are of one cluster, and at least two clusters are needed")
-    return np.argsort(np.argsort(first))[place][cluster], len(first)
+    return cluster, order
 
 
 def _are_near(clusters: npt.NDArray[np.int64]) -> bool:
@@ -109,16 +120,21 @@ def cluster_deviation(
         n = float(rows.w.sum()) if rows.kind == "frequency" else float(counted.sum())
     else:
         clusters, n = rows.clusters, float(len(rows))
-    cluster, count = number_of_clusters(clusters)
-    k = len(contrast)
+    cluster, order = _by_first_rows(clusters)
+    count, k = len(order), len(contrast)
 
     def products(of: Floats) -> Floats:
         """Return the sums of x times these values within clusters ``(G, k)``."""
-        terms = [of, *(of * feature for feature in features)]
-        return np.column_stack([np.bincount(cluster, term, count) for term in terms])
+        scores = [of, *(of * feature for feature in features)]
+        return np.column_stack([np.bincount(cluster, score)[order] for score in scores])
 
-    own = np.stack([products(information), *(products(information * feature) for feature in features)], axis=1)
-    size, axes = np.linalg.eigh(own.sum(axis=0))
+    weighted = [information, *(information * feature for feature in features)]
+    if variance == "cr2":
+        own = np.stack([products(values) for values in weighted], axis=1)
+        total = own.sum(axis=0)
+    else:
+        total = np.array([[values.sum(), *(values @ feature for feature in features)] for values in weighted])
+    size, axes = np.linalg.eigh(total)
     if size[0] <= 0.0:
         raise TooFewRows("the rows of the clusters do not determine the value")
     root = (axes / np.sqrt(size)) @ axes.T

@@ -120,7 +120,9 @@ class Event:
         rows = self.sorted_rows
         ordered = replace(self, p=rows.p, y=rows.y, w=rows.w, whole=None, clusters=rows.clusters, logit=rows.logit)
         ordered = ordered if self.features is None else replace(ordered, features=None)
-        vars(ordered)["sorted_rows"] = rows  # keep the sorted rows
+        vars(ordered)["sorted_rows"] = rows  # keep what does not depend on the given order
+        if "cells" in vars(self):
+            vars(ordered)["cells"] = self.cells
         return ordered
 
     def order(self) -> Integers:

@@ -38,7 +38,7 @@ def size_of(high: Floats, low: Floats, end: Floats, kind: Kind) -> Floats:
 def event_p_value(event: Event, kind: Kind, error: float, resampling: Resampling) -> float:
     """Return the p-value of this error of an event. O(B n)."""
     random = resampling.generator()
-    return _share(resampling, error, len(event), lambda size: _event_sizes(event, kind, size, random))
+    return drawn_p_value(resampling, error, len(event), lambda size: _event_sizes(event, kind, size, random))
 
 
 def parts_p_value(parts: list[tuple[float, Event]], kind: Kind, error: float, resampling: Resampling) -> float:
@@ -49,7 +49,7 @@ def parts_p_value(parts: list[tuple[float, Event]], kind: Kind, error: float, re
         drawn: Floats = np.sum([share * _event_sizes(event, kind, size, random) for share, event in parts], axis=0)
         return drawn
 
-    return _share(resampling, error, sum(len(event) for _, event in parts), sizes)
+    return drawn_p_value(resampling, error, sum(len(event) for _, event in parts), sizes)
 
 
 def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> float:
@@ -80,10 +80,10 @@ def classes_p_value(classes: Classes, kind: Kind, resampling: Resampling) -> flo
     if vector.kind == "importance":
         scale = np.array([_inflation(p[:, k], vector.labels == k, w) for k in range(K)])
     observed = _sums(place[np.arange(len(p)), vector.labels], w, int(first[-1]))
-    return _share(resampling, size(observed), len(p) * K, drawn)
+    return drawn_p_value(resampling, size(observed), len(p) * K, drawn)
 
 
-def _share(resampling: Resampling, error: float, area: int, sizes: Callable[[int], Floats]) -> float:
+def drawn_p_value(resampling: Resampling, error: float, area: int, sizes: Callable[[int], Floats]) -> float:
     """Return (1 + the number of draws with at least this error) / (B + 1), drawn in blocks that fit in memory."""
     most = max(1, _AREA // area)
     count = 0

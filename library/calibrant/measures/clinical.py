@@ -16,6 +16,7 @@ from calibrant.core.clusters import ClusterDeviation, ClusterVariance, cluster_d
 from calibrant.core.errors import NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
+from calibrant.measures.chance import drawn_p_value
 from calibrant.measures.intervals import Resampling, influence_of_clusters
 from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
 from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
@@ -29,8 +30,9 @@ _STEPS, _HALVINGS = 100, 30
 _ENDS = 12
 #: Converged if no logit changes by more than this; the largest change of a logit in one step.
 _CONVERGED, _LONGEST = 1e-10, 4.0
-#: The fewest expected events, and other rows, of a group for which the Hosmer-Lemeshow statistic is chi-squared.
-LEAST_EXPECTED = 5
+#: The Hosmer-Lemeshow statistic is nearly chi-squared if all groups expect at least 1 event and 1 other row, and all
+#: but a fifth of them 5 (Cochran 1954).
+LEAST_EXPECTED, _FEW_EXPECTED, _FEW_GROUPS = 5, 1.0, 0.2
 #: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
 _STEEPEST = 0.5
 
@@ -451,7 +453,12 @@ def quantiles(values: Floats, w: Floats, shares: Floats, *, counted: bool) -> Fl
     return np.asarray(low + (place - below) * (high - low))
 
 
-def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> MeasureResult:
+HosmerLaw = Literal["asymptotic", "resampling"]
+
+
+def _hosmer_lemeshow(
+    event: Event, resampling: Resampling, *, n_groups: int, df: str, law: HosmerLaw | None
+) -> MeasureResult:
     cells = event.cells
     counted = counts_rows(event)
     w = cells.w if counted else effective(cells.w)
@@ -468,13 +475,31 @@ def _hosmer_lemeshow(event: Event, _: Resampling, *, n_groups: int, df: str) -> 
     variance = expected * (1.0 - expected / rows)
     if (variance <= 0.0).any():
         return MeasureResult(None, parts=parts, problem="no value: a group has predictions of 0 or 1 only")
-    least = parts["least_expected"] = float(np.minimum(expected, rows - expected).min())
-    problem = None
-    if least < LEAST_EXPECTED:
-        problem = f"not nearly chi-squared: a group expects {least:.2g} events or other rows, and "
-        problem += f"{LEAST_EXPECTED} are advised; use fewer groups, or smooth-test"
     statistic = float(((events - expected) ** 2 / variance).sum())
-    return MeasureResult(statistic, p_value=float(chdtrc(freedom, statistic)), parts=parts, problem=problem)
+    fewest = np.minimum(expected, rows - expected)
+    least = parts["least_expected"] = float(fewest.min())
+    few = least < _FEW_EXPECTED or float((fewest < LEAST_EXPECTED).mean()) > _FEW_GROUPS
+    chosen = law or ("resampling" if few and df == "groups" else "asymptotic")
+    definition, about = {"law": chosen}, f"a group expects {least:.2g} events or other rows"
+    if chosen == "asymptotic":
+        advice = f"{about}, and {LEAST_EXPECTED} are advised; use fewer groups, or smooth-test"
+        problem = f"the p-value may be too small: {advice}" if few else None
+        p_value = float(chdtrc(freedom, statistic))
+        return MeasureResult(statistic, None, None, p_value, parts, definition, problem)
+    if df == "groups-2":
+        problem = "no p-value: law resampling is that of predictions made before, of df groups"
+        return MeasureResult(statistic, None, None, None, parts, definition, problem)
+    # Binomial numbers of events with the mean and the variance of the sum of labels drawn from the predictions.
+    trials = np.maximum(np.rint(expected**2 / np.bincount(group, w * cells.p**2)[used]), np.ceil(expected))
+    random = resampling.generator()
+
+    def statistics(draws: int) -> Floats:
+        drawn = random.binomial(trials.astype(np.int64), expected / trials, (draws, len(trials)))
+        return np.asarray(((drawn - expected) ** 2 / variance).sum(axis=1))
+
+    p_value = drawn_p_value(resampling, statistic, len(trials), statistics)
+    problem = f"the p-value is from drawn events, since {about}, too few for chi-squared" if few else None
+    return MeasureResult(statistic, None, None, p_value, parts, definition, problem)
 
 
 _OE, _OE_INFLUENCE = _ratio(inverse=False)
@@ -627,19 +652,23 @@ MEASURES = (
         "Hosmer-Lemeshow test",
         CLINICAL,
         "sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups of equal mass, with the p-value of chi-squared with "
-        "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows). "
-        "Part least_expected: the fewest expected events, or other rows, of a group; below 5 the p-value may be too "
-        "small, and ``problem`` says so. Discouraged: the result depends on the groups and has little power; prefer "
-        "smooth-test",
-        "Hosmer & Lemeshow (1980); Hosmer et al. (1997)",
+        "as many degrees of freedom as groups (predictions made before), or groups - 2 (a model fitted to these rows); "
+        "or, with law resampling, from events drawn for each group with the mean and variance of labels drawn from p. "
+        "Law null, for df groups, is resampling if a group expects less than 1 event or other row, or "
+        "more than a fifth of the groups less than 5; the definition of the result names it. Part least_expected: the "
+        "fewest expected events, or other rows, of a group. Discouraged: the result depends on the groups and has "
+        "little power; prefer smooth-test",
+        "Hosmer & Lemeshow (1980); Hosmer et al. (1997); Cochran (1954) for few expected events",
         0.0,
         None,
-        "O(n log n)",
+        "O(n log n); law resampling also O(groups resamples)",
         event=_hosmer_lemeshow,
         resampled=False,
         options={
             "n_groups": Option(10, low=2, high=1000),
             "df": Option("groups", choices=("groups", "groups-2")),
+            "law": Option(None, choices=(None, "asymptotic", "resampling")),
         },
+        chance_seconds=lambda _rows, options, resampling: 1e-7 * options["n_groups"] * resampling.resamples,
     ),
 )

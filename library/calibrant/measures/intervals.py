@@ -99,12 +99,13 @@ class Distance:
     """A measure that is the size of gaps between labels and predictions: value = size(gap).
 
     ``gap`` has shape ``(d,)``. ``noise(group (n,), groups)`` returns the contributions of random deviations to the
-    gaps, summed over the rows of each group: ``(groups, d)``. ``size`` maps ``(..., d)`` to ``(...)`` and must be
-    absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus the effect of the noise,
-    if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to the standard deviation of
-    the noise that they have, relative to that of ``noise``; None if it is 1. A size is ``local`` if it follows a few of
-    the gaps, as a median does. ``freedom`` returns the degrees of freedom of the noise of rows in clusters; without it,
-    the noise is normal.
+    gaps, summed over the rows of each group: ``(groups, d)``; or with ``basis (k, d)``, of a curve with few
+    coefficients, those to the coefficients, ``(groups, k)``, whose product with it they are. ``size`` maps ``(..., d)``
+    to ``(...)`` and must be absolutely homogeneous, of any degree. ``debiased``, of the same shapes, is the size minus
+    the effect of the noise, if that depends on the gaps and has a closed form. ``spread`` maps true gaps ``(d,)`` to
+    the standard deviation of the noise that they have, relative to that of ``noise``; None if it is 1. A size is
+    ``local`` if it follows a few of the gaps, as a quantile does. ``freedom`` returns the degrees of freedom of the
+    noise of rows in clusters; without it, the noise is normal.
     """
 
     gap: Floats
@@ -114,6 +115,11 @@ class Distance:
     spread: Callable[[Floats], Floats] | None = None
     local: bool = False
     freedom: Callable[[], float] | None = None
+    basis: Floats | None = None
+
+    def of_gaps(self, noise: Floats) -> Floats:
+        """Return the contributions to the gaps ``(..., d)`` of what ``noise`` returns."""
+        return noise if self.basis is None else noise @ self.basis
 
 
 def has_width(interval: tuple[float, float]) -> bool:
@@ -153,7 +159,7 @@ def joined(parts: Sequence[Distance], combine: Callable[[Floats], Floats]) -> Di
 
     return Distance(
         np.concatenate([part.gap for part in parts]),
-        lambda group, groups: np.concatenate([part.noise(group, groups) for part in parts], axis=1),
+        lambda group, groups: np.concatenate([part.of_gaps(part.noise(group, groups)) for part in parts], axis=1),
         together([part.size for part in parts]),
         together(known) if len(known) == len(parts) else None,
         spread if any(part.spread is not None for part in parts) else None,
@@ -171,7 +177,7 @@ def distance_interval(
     upward again, so that for 1,000 rows of a calibrated model they never cover the truth. Instead, a size is in the
     interval if the observed value lies between the tails of its distribution under gaps of that size, in the direction
     of the observed gaps, plus noise. The lower end may be 0 (calibration). Bins and their number are fixed. The
-    direction is more even than the true gaps, so that a median of gaps in it varies too little: the interval of a
+    direction is more even than the true gaps, so that a quantile of gaps in it varies too little: the interval of a
     ``local`` size also holds the percentile interval. Rows of a cluster move several gaps together, and then the size
     varies most if all gaps have one sign, which noise hides: of rows in clusters, the interval also holds that in the
     direction of such gaps.
@@ -196,12 +202,13 @@ def distance_interval(
     if not distance.local:
         return ends
     resampled = distance.size(distance.gap + draws)
-    return min(ends[0], _quantile(resampled, low_tail)), max(ends[1], _quantile(resampled, high_tail))
+    low, high = (float(quantile(resampled, tail)) for tail in (low_tail, high_tail))
+    return min(ends[0], low), max(ends[1], high)
 
 
 def _noise(distance: Distance, subject: Subject, resampling: Resampling) -> Floats:
     """Return the noise of the gaps in resamples: ``(resamples, d)``."""
-    draws = _multiplied(distance.noise(*_deal(subject, resampling)), resampling)
+    draws = distance.of_gaps(_multiplied(distance.noise(*_deal(subject, resampling)), resampling))
     return draws if distance.freedom is None else draws / _paired_spreads(distance.freedom(), resampling)[:, None]
 
 
@@ -209,27 +216,30 @@ def _plausible(distance: Distance, draws: Floats, direction: Floats, resampling:
     """Return the least and the largest size, of gaps in a direction, for which the observed size is plausible."""
     observed, (low_tail, high_tail) = float(distance.size(distance.gap)), resampling.tails
 
-    def quantile(size: float, tail: float) -> float:
+    def reached(size: float, tail: float) -> float:
         gap = size * direction
         moved = draws + gap if distance.spread is None else draws * distance.spread(gap) + gap
-        return _quantile(distance.size(moved), tail)
+        return float(quantile(distance.size(moved), tail))
 
-    if draws.any() and observed <= _WIDTH < quantile(0.0, low_tail):
+    if draws.any() and observed <= _WIDTH < reached(0.0, low_tail):
         raise CalibrationError("the value is 0, which calibrated predictions exceed by chance")
-    low = _solve(lambda size: quantile(size, high_tail), observed)
-    high = _solve(lambda size: quantile(size, low_tail), observed)
+    low = _solve(lambda size: reached(size, high_tail), observed)
+    high = _solve(lambda size: reached(size, low_tail), observed)
     return float(distance.size(low * direction)), max(float(distance.size(high * direction)), observed)
 
 
-def _quantile(values: Floats, tail: float) -> float:
-    """Return ``np.quantile(values, tail)`` without its overhead, which exceeds the time of the selection."""
-    place = tail * (len(values) - 1)
+def quantile(values: Floats, share: float) -> Floats:
+    """Return ``np.quantile(values, share, axis=-1)`` of ``(..., n)``, in a fifth of its time for rows of hundreds."""
+    last = values.shape[-1] - 1
+    place = share * last
     below = int(place)
-    above = min(below + 1, len(values) - 1)
-    parted = np.partition(values, (below, above))
-    part, low, high = place - below, float(parted[below]), float(parted[above])
+    above = min(below + 1, last)
+    parted = np.partition(values, above, axis=-1)
+    high = parted[..., above]
+    low = parted[..., :above].max(axis=-1) if above > below else high
+    part = place - below
     # As in NumPy: from the nearer end, so that rounding is monotonic.
-    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
+    return np.asarray(low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part))
 
 
 def influence_interval(

@@ -14,7 +14,7 @@ from calibrant.core.loess import blended, local_fits, vertices
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.clinical import LogisticModel, counts_rows, logits, maximum, quantiles
-from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale
+from calibrant.measures.intervals import Distance, Integers, Resampling, quantile, row_scale
 from calibrant.measures.measure import CLINICAL, Measure, MeasureResult
 
 CurveName = Literal["loess", "loess-direct", "rcs", "logistic"]
@@ -22,8 +22,12 @@ CurveName = Literal["loess", "loess-direct", "rcs", "logistic"]
 MOST_OF_LOESS = 2000
 #: Knots of the restricted cubic spline: quantiles of the logits (Harrell 2015, table 2.3).
 _KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])
+#: Quantiles of gaps that follow a few of them, so that the true gaps matter more than their direction.
+_LOCAL = (0.5, 0.9)
+#: The largest leverage for which a residual is corrected.
+_LEVERAGE = 0.9
 #: The most points at which the noise of an interval is computed.
-_POINTS = 512
+_POINTS = 256
 
 
 class Smoother(NamedTuple):
@@ -39,7 +43,14 @@ class Smoother(NamedTuple):
 
 
 def smoother(event: Event, curve: CurveName | None) -> Smoother:
-    """Return the curve of an event; without a name, loess up to 2,000 rows and a spline beyond."""
+    """Return the curve of an event, fitted once; without a name, loess up to 2,000 rows and a spline beyond."""
+    fitted: dict[CurveName | None, Smoother] = vars(event.cells).setdefault("smoothers", {})
+    if curve not in fitted:
+        fitted[curve] = _fitted(event, curve)
+    return fitted[curve]
+
+
+def _fitted(event: Event, curve: CurveName | None) -> Smoother:
     cells = event.cells
     rows = cells.w if counts_rows(event) else cells.rows
     if not 0.0 < float(cells.wy.sum()) < float(cells.w.sum()):
@@ -112,7 +123,7 @@ def _size(share: float | None) -> Callable[[Floats], Floats]:
 
     def size(gaps: Floats) -> Floats:
         sizes = np.abs(gaps)
-        return np.asarray(sizes.mean(axis=-1) if share is None else np.quantile(sizes, share, axis=-1))
+        return np.asarray(sizes.mean(axis=-1)) if share is None else quantile(sizes, share)
 
     return size
 
@@ -137,14 +148,18 @@ def _entry(name: str, title: str, what: str, share: float | None) -> Measure:
         points = cells.p[np.minimum(near, len(cells) - 1)]
         value, basis = fitted.at(points)
         cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
-        off = (event.y - fitted.at(cells.p)[0][cell]) * row_scale(event)
+        curve_values, bases = fitted.at(cells.p)
+        # A row draws the curve to its outcome: its residual is too small by the root of 1 - its leverage.
+        leverage = (bases * fitted.moves).sum(axis=1)[cell]
+        if event.w is not None and not counted:
+            leverage *= event.w
+        off = (event.y - curve_values[cell]) * row_scale(event) / np.sqrt(1.0 - np.clip(leverage, 0.0, _LEVERAGE))
 
         def noise(group: Integers, groups: int) -> Floats:
             moves = fitted.moves[cell] * off[:, None]
-            sums = np.column_stack([np.bincount(group, column, groups) for column in moves.T])
-            return np.asarray(sums @ basis.T)
+            return np.column_stack([np.bincount(group, column, groups) for column in moves.T])
 
-        return Distance(value - points, noise, size, local=share == 0.5)
+        return Distance(value - points, noise, size, local=share in _LOCAL, basis=basis.T)
 
     return Measure(
         name,

@@ -235,6 +235,7 @@ def test_a_page_of_files_is_not_checked_without_them(name: str) -> None:
 
 #: Modules, constants that make their runs few, and the number of parts.
 _FEW: tuple[tuple[str, dict[str, int]], ...] = (
+    ("clinical", {"RUNS": 1, "MANY": 1_000}),
     ("clusters", {"RUNS": 1, "MANY": 1_000}),
     ("comparison-error", {"RUNS": 1, "TRUTH_ROWS": 1_000}),
     ("calibration-test", {"RUNS": 1}),

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.core.arrays import GroupNames, distinct_names, group_names, numbered_names
+from calibrant.core.arrays import GroupNames, cluster_names, distinct_names, group_names, numbered_names
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidOption, OutOfRange, UnusableRows, WrongShape
 from calibrant.core.inputs import read_rows
 from calibrant.evaluation import Evaluation
@@ -542,3 +542,7 @@ def test_the_names_of_integers_are_numbered_as_those_of_their_texts(values: Any)
     assert names == texts
     distinct, numbers = numbered_names(names)
     assert (distinct, numbers.tolist()) == (numbered_names(texts)[0], numbered_names(texts)[1].tolist())
+    clusters = cluster_names(values)
+    assert (list(clusters), clusters[0], clusters[1:]) == (texts, texts[0], texts[1:])
+    assert numbered_names(clusters)[0] == distinct
+    assert numbered_names(clusters)[1].tolist() == numbers.tolist()

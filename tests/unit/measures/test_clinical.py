@@ -66,13 +66,51 @@ def test_values_are_those_of_r(name: str) -> None:
     assert (of_fit.parts["groups"], of_fit.parts["degrees_of_freedom"]) == (10, 8)
 
 
-def test_hosmer_lemeshow_says_how_few_events_a_group_expects() -> None:
-    p = np.repeat([0.02, 0.5], 100)
-    found = _measure(p, np.tile([0, 1], 100), "hosmer-lemeshow", n_groups=2)
-    assert found.parts["least_expected"] == pytest.approx(2.0)
-    assert found.problem.startswith("not nearly chi-squared: a group expects 2 events")
-    enough = _measure(np.repeat([0.3, 0.5], 100), np.tile([0, 1], 100), "hosmer-lemeshow", n_groups=2)
+def test_hosmer_lemeshow_says_that_events_are_drawn_if_groups_expect_few() -> None:
+    p, y = np.repeat([0.02, 0.5], 100), np.tile([0, 1], 100)
+    drawn = _measure(p, y, "hosmer-lemeshow", n_groups=2)
+    assert drawn.parts["least_expected"] == pytest.approx(2.0)
+    assert drawn.definition["law"] == "resampling"
+    assert drawn.problem.startswith("the p-value is from drawn events, since a group expects 2 events")
+    enough = _measure(np.repeat([0.3, 0.5], 100), y, "hosmer-lemeshow", n_groups=2)
     assert (enough.parts["least_expected"], enough.problem) == (pytest.approx(30.0), None)
+    assert enough.definition["law"] == "asymptotic"
+    wanted = _measure(p, y, "hosmer-lemeshow", n_groups=2, law="asymptotic")
+    assert wanted.problem.startswith("the p-value may be too small: a group expects 2 events")
+    assert wanted.value == drawn.value
+
+
+def test_the_law_of_drawn_events_is_not_that_of_a_model_fitted_to_these_rows() -> None:
+    p, y = np.repeat([0.02, 0.03, 0.5], 100), np.tile([0, 1, 1], 100)
+    fitted = _measure(p, y, "hosmer-lemeshow", n_groups=3, df="groups-2")
+    assert fitted.definition["law"] == "asymptotic"
+    refused = _measure(p, y, "hosmer-lemeshow", n_groups=3, df="groups-2", law="resampling")
+    assert (refused.value, refused.p_value) == (fitted.value, None)
+    assert refused.problem.startswith("no p-value: law resampling is that of predictions made before")
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.0, 1.6])
+def test_the_drawn_p_value_is_that_of_labels_drawn_from_the_predictions(factor: float) -> None:
+    random = np.random.default_rng(5)
+    p = np.sort(expit(random.normal(-3.5, 1.0, 400)))
+    y = (random.random(400) < np.minimum(factor * p, 1.0)).astype(int)
+    request = {"name": "hosmer-lemeshow", "n_groups": 8}
+    result = calibrant.evaluate(p, y, measures=[request], resamples=20_000)["hosmer-lemeshow"]
+    labels = (random.random((20_000, 400)) < p).reshape(20_000, 8, 50).sum(axis=2)
+    expected = p.reshape(8, 50).sum(axis=1)
+    drawn = ((labels - expected) ** 2 / (expected * (1.0 - expected / 50.0))).sum(axis=1)
+    assert result.definition["law"] == "resampling"
+    assert result.p_value == pytest.approx(np.mean(drawn >= result.value), abs=0.02)
+
+
+@pytest.mark.parametrize("law", ["resampling", None])
+def test_draws_of_events_fit_in_memory(law: str | None) -> None:
+    p, y = _drawn(3_000)
+    options = {"n_groups": 1_000, "law": law}
+    result = calibrant.evaluate(p, y, measures=[{"name": "hosmer-lemeshow", **options}], resamples=5_000)
+    p_value = result["hosmer-lemeshow"].p_value
+    assert p_value is not None
+    assert 0.0 < p_value <= 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)

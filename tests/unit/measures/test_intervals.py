@@ -13,7 +13,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.errors import InvalidOption
 from calibrant.core.reductions import Event, subject
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.intervals import Resampling
+from calibrant.measures.intervals import Resampling, quantile
 from calibrant.measures.repeated import repeated
 from tests.rows import draw_event
 
@@ -238,3 +238,10 @@ def test_a_new_value_of_an_option_needs_one_resample_at_a_time(value: object) ->
     (request,) = read_requests(["ece"])
     changed = replace(request, options={**request.options, "norm": value})
     assert repeated([changed], event, {"ece": False})[1] == [changed]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.9, 0.975, 1.0])
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (400,), (30, 257)])
+def test_a_quantile_is_that_of_numpy(shape: tuple[int, ...], share: float) -> None:
+    values = np.random.default_rng(0).standard_normal(shape)
+    assert np.array_equal(quantile(values, share), np.quantile(values, share, axis=-1))
