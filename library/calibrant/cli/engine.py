@@ -49,16 +49,12 @@ class Engine(NamedTuple):
         """
         from calibrant.core.progress import reporting
 
-<<<<<<< HEAD
         function, arguments = self.function(name), arguments_of(rows)
         if models is not None:
             predictions = {model: sheet.predictions for model, sheet in models.items()}
             del arguments["predictions"]
             arguments["predictions" if self.client is None else "models"] = predictions
-        arguments |= {option: value for option, value in options.items() if value is not None}
-=======
-        function, arguments = self.function(name), _by_name({**arguments_of(rows), **options})
->>>>>>> edges
+        arguments = _by_name(arguments | {option: value for option, value in options.items() if value is not None})
         with bar() as shown:
             if self.client is None:
                 with reporting(shown):
