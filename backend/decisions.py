@@ -9,6 +9,7 @@ from backend.kinds import Arrays, inline_bytes
 from backend.kinds.classes import reduction_by_number
 from backend.requester import Requester
 from backend.telemetry.observed import traced
+from calibrant.core.inputs import check_named_event
 from calibrant.core.options import read_fraction
 from calibrant.decisions.costs import event_of
 from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
@@ -39,6 +40,8 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
     requester.take_slot(_NUMBER * numbers * (_CLUSTERED if clustered else 1.0))
     requester.reserve(inline_bytes(n, numbers))
     reduction = reduction_by_number(options.reduction, next(iter(rows.values())).class_names)
+    for own in rows.values():
+        check_named_event(reduction, own.class_names, own.labelled.predictions.n_classes)
     events = {name: event_of(own.labelled, reduction, None) for name, own in rows.items()}
     if criterion is not None:
         return threshold_of(events["model"], criterion, level, options.seed).to_dict()

@@ -11,6 +11,7 @@ from backend.requester import Requester
 from backend.telemetry.observed import traced
 from calibrant.core.errors import InvalidOption
 from calibrant.core.features import Features
+from calibrant.core.inputs import check_named_event
 from schemas.segments import MulticalibrationOptions, SegmentsOptions
 
 if TYPE_CHECKING:
@@ -59,4 +60,6 @@ def _rows(
         raise InvalidOption.at("/features", "must be the features of the rows")
     requester.take_slot(seconds * len(rows) * len(features.columns) ** order)
     requester.reserve(inline_bytes(len(rows), rows.numbers + len(rows) * (len(features.columns) + 1)))
-    return independent_event(rows.labelled, reduction_by_number(options.reduction, rows.class_names), None), features
+    reduction = reduction_by_number(options.reduction, rows.class_names)
+    check_named_event(reduction, rows.class_names, rows.labelled.predictions.n_classes)
+    return independent_event(rows.labelled, reduction, None), features

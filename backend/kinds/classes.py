@@ -30,7 +30,7 @@ from calibrant.core.batch import Batch, Fractional, clustered
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidOption, PredictionKindMismatch, WrongShape
 from calibrant.core.groups import Groups
-from calibrant.core.inputs import reduction_by_name
+from calibrant.core.inputs import check_named_event, reduction_by_name
 from calibrant.core.progress import Progress
 from calibrant.decisions.costs import Costs
 from calibrant.diagrams.catalogue import read_diagrams
@@ -252,15 +252,27 @@ def implied_reduction(
     """
     names: Sequence[str] | None = options.class_names
     if options.reduction is not None or not batch_ids:
-        if names is None and batch_ids and is_of_named_class(options.reduction):
-            where = "/batch" if options.batch is not None else "/batches/0"
-            names = requester.store.batches.record(batch_ids[0], where).class_names
+        if batch_ids and is_of_named_class(options.reduction):
+            names = _shared_names(requester, options, batch_ids)
         return reduction_by_number(options.reduction, names, getattr(options, "classes", None))
     implied = {requester.store.uploads.get(batch_id).reduction for batch_id in batch_ids}
     if len(implied) > 1:
         names = sorted(name or "none" for name in implied)
         raise InvalidOption.at("/reduction", f"must be sent, as the files of the batches imply {' and '.join(names)}")
     return implied.pop()
+
+
+def _shared_names(
+    requester: Requester, options: EvaluateOptions | CompareOptions | FitOptions, batch_ids: Sequence[str]
+) -> Sequence[str] | None:
+    """Return the names of the classes of a request or of its batches; raises ``InvalidOption`` if these differ."""
+    if options.class_names is not None:
+        return options.class_names
+    pointers = ["/batch"] if options.batch is not None else [f"/batches/{i}" for i in range(len(batch_ids))]
+    records = [requester.store.batches.record(*place) for place in zip(batch_ids, pointers, strict=True)]
+    if any(record.class_names != records[0].class_names for record in records):
+        raise InvalidOption.at("/reduction", "names a class, but the batches do not have the same names in one order")
+    return records[0].class_names
 
 
 def is_of_named_class(reduction: str | None) -> bool:
@@ -292,6 +304,7 @@ class FitRequest:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         options, fitting = self.options, self.fitting
         batch = rows.labelled
+        check_named_event(fitting.reduction, rows.class_names, batch.predictions.n_classes)
         fitting.check(batch)
         n_classes = batch.predictions.n_classes
         if options.name is not None and not options.allow_shape_change:

@@ -26,6 +26,7 @@ _LASTING = re.compile(
     r"|versions:.+|monitors|monitor-(?:definitions|names)|monitor:\*:.+|audit|audit-(?:entries|routine|serial|order)"
     r"|job:\*|jobs|job-events:\*|idempotency:\*)"
     r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|ends:.+|busy-since|leader|queued-at|work|workers|wake:.+)"
+    r"|calibrant::(chores|chores-held|chore-owners|chore-tries|counted-chores|latest-of-monitors)"  # of monitors
     r"|rq:(queues|workers|workers:.+|worker:.+|clean_registries:.+)"
 )
 _PART = re.compile(r"-p\d+$")

@@ -14,7 +14,7 @@ import torch
 
 import calibrant
 from calibrant.client import Calibrant, UnusableRows
-from calibrant.core.errors import InvalidLabel
+from calibrant.core.errors import InvalidLabel, UnknownReduction
 from tests.integration.responses import body_of, problem_of
 
 NAMES = ["bird", "cat", "dog"]
@@ -175,6 +175,28 @@ def test_a_reduction_names_a_class_of_a_map_or_of_models(http: httpx.Client) -> 
     assert body_of(http.post("/compare", json=body))["reduction"] == "class:2"
     gone = {"batch": "batch_0", "reduction": "class:dog"}
     assert problem_of(http.post("/evaluate", json=gone))[1:] == ("unknown-batch-reference", "/batch")
+
+
+def test_one_column_is_that_of_the_negative_class(http: httpx.Client) -> None:
+    labels, names = ["yes" if k == 1 else "no" for k in LABELS], ["no", "yes"]
+    rows: dict[str, Any] = {"predictions": MATRIX[:, 1].tolist(), "labels": labels, "class_names": names}
+    features: dict[str, Any] = {"features": {"x": LABELS.tolist()}, "min_rows": 20}
+    for path, more in (("/decisions", {"capacity": 5}), ("/segments", features), ("/maps", {"method": "platt"})):
+        refused = http.post(path, json={**rows, **more, "reduction": "class:no"})
+        assert problem_of(refused) == (422, "unknown-reduction", "/reduction")
+        body_of(http.post(path, json={**rows, **more, "reduction": "class:yes"}), 201 if path == "/maps" else 200)
+    for call in (calibrant.decision_curve, lambda *given, **how: calibrant.fit("platt", *given, **how)):
+        with pytest.raises(UnknownReduction, match="the class of predictions of shape"):
+            call(MATRIX[:, 1], labels, class_names=names, reduction="class:no")
+
+
+def test_a_class_is_named_for_batches_with_other_orders(http: httpx.Client) -> None:
+    ids = [
+        http.post("/batches", json={**ROWS, "class_names": names}).raise_for_status().json()["id"]
+        for names in (NAMES, NAMES[::-1])
+    ]
+    refused = http.post("/evaluate", json={"batches": ids, "reduction": "class:dog"})
+    assert problem_of(refused) == (422, "invalid-option", "/reduction")
 
 
 #: Names that are numbers, but not those of their classes.

@@ -36,7 +36,14 @@ from calibrant.core.errors import (
     UnknownReduction,
     plain_name,
 )
-from calibrant.core.inputs import are_classes, read_rows, reduction_by_name, warn_of_certain, warn_of_few
+from calibrant.core.inputs import (
+    are_classes,
+    check_named_event,
+    read_rows,
+    reduction_by_name,
+    warn_of_certain,
+    warn_of_few,
+)
 from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, plain, read_seed, read_values
 from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
@@ -485,9 +492,10 @@ def fit(
     warn_of_few(rows.batch)
     if rows.batch.predictions.scale == "probability" and not are_classes(rows.batch.predictions.given):
         warn_of_certain(rows.batch.predictions.given)
-    batch = rows.batch
+    batch, event = rows.batch, reduction_by_name(reduction, rows.class_names)
+    check_named_event(event, rows.class_names, batch.predictions.n_classes)
     try:
-        fitting = Fitting.read(method, options, reduction_by_name(reduction, rows.class_names))
+        fitting = Fitting.read(method, options, event)
     except InvalidOption:
         refuse_misspelt("fit", options, list(signature(fit).parameters)[:-1])
         raise

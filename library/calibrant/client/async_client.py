@@ -210,7 +210,8 @@ class AsyncCalibrant(AsyncConnection):
         source : mapping, optional
             Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -463,7 +464,8 @@ class AsyncCalibrant(AsyncConnection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -559,7 +561,8 @@ class AsyncCalibrant(AsyncConnection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
@@ -647,7 +650,8 @@ class AsyncCalibrant(AsyncConnection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -931,7 +935,8 @@ class AsyncCalibrant(AsyncConnection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         of : {"debiased", "plain"}, optional
@@ -1056,7 +1061,8 @@ class AsyncCalibrant(AsyncConnection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         of : {"debiased", "plain"}, optional
@@ -1356,7 +1362,8 @@ class AsyncCalibrant(AsyncConnection):
         held_out : float, optional
             Share of the rows, drawn at random, that test segments found in the others; default: none.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Seed of the random numbers; by default ``0``.
         **rows
@@ -1433,7 +1440,8 @@ class AsyncCalibrant(AsyncConnection):
         resamples : int, optional
             Sets of labels that are drawn for the p-value; None for none; by default ``1000``.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Seed of the labels that are drawn; by default ``0``.
         **rows
@@ -1515,7 +1523,8 @@ class AsyncCalibrant(AsyncConnection):
         source : mapping, optional
             Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         classes : sequence of int, optional
             For (n, K): the classes to restrict predictions to.
         map : str or MapSummary, optional
@@ -1856,7 +1865,8 @@ class AsyncCalibrant(AsyncConnection):
         thresholds : sequence of float, optional
             Of a decision curve; default: 0.01, 0.02, ..., 0.99.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
         **rows
@@ -1922,7 +1932,8 @@ class AsyncCalibrant(AsyncConnection):
         recall : float, optional
             Criterion: lower bound of the recall, guaranteed.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
         seed : int, optional

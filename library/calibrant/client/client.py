@@ -206,7 +206,8 @@ class Calibrant(Connection):
         source : mapping, optional
             Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Random seed; by default ``0``.
         timeout : float, optional
@@ -459,7 +460,8 @@ class Calibrant(Connection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -555,7 +557,8 @@ class Calibrant(Connection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         interval : float, optional
@@ -643,7 +646,8 @@ class Calibrant(Connection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -927,7 +931,8 @@ class Calibrant(Connection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         of : {"debiased", "plain"}, optional
@@ -1052,7 +1057,8 @@ class Calibrant(Connection):
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         maps : sequence of str, optional
             Maps to compare with each other and with the uncalibrated predictions.
         of : {"debiased", "plain"}, optional
@@ -1350,7 +1356,8 @@ class Calibrant(Connection):
         held_out : float, optional
             Share of the rows, drawn at random, that test segments found in the others; default: none.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Seed of the random numbers; by default ``0``.
         **rows
@@ -1427,7 +1434,8 @@ class Calibrant(Connection):
         resamples : int, optional
             Sets of labels that are drawn for the p-value; None for none; by default ``1000``.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         seed : int, optional
             Seed of the labels that are drawn; by default ``0``.
         **rows
@@ -1509,7 +1517,8 @@ class Calibrant(Connection):
         source : mapping, optional
             Rows of files in a source, instead of the arrays; the request becomes a job.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         classes : sequence of int, optional
             For (n, K): the classes to restrict predictions to.
         map : str or MapSummary, optional
@@ -1850,7 +1859,8 @@ class Calibrant(Connection):
         thresholds : sequence of float, optional
             Of a decision curve; default: 0.01, 0.02, ..., 0.99.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
         **rows
@@ -1916,7 +1926,8 @@ class Calibrant(Connection):
         recall : float, optional
             Criterion: lower bound of the recall, guaranteed.
         reduction : str, optional
-            What is measured or calibrated, such as binary, confidence or classwise.
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
         interval : float, optional
             Level of the intervals, and of the guarantee of a bound; by default ``0.95``.
         seed : int, optional

@@ -43,6 +43,7 @@ from calibrant.core.errors import (
     NotANumber,
     NotFinite,
     OutOfRange,
+    UnknownReduction,
     WrongShape,
     token,
     warn,
@@ -644,6 +645,13 @@ def reduction_by_name(reduction: str | None, names: tuple[str, ...] | None, clas
         return reduction
     name = reduction.removeprefix("class:")
     return f"class:{names.index(name)}" if name in names else reduction
+
+
+def check_named_event(reduction: str | None, names: Sequence[str] | None, n_classes: int | None) -> None:
+    """Raise ``UnknownReduction`` for another class than 1 if classes have names, since one column is of class 1."""
+    of_other = reduction is not None and reduction.startswith("class:") and reduction != "class:1"
+    if n_classes is None and names is not None and of_other:
+        raise UnknownReduction.at("/reduction", "must be binary or class:1, the class of predictions of shape (n,)")
 
 
 def reduction_with_name(reduction: str, names: Sequence[str] | None, classes: Any = None) -> str:

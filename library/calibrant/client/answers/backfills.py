@@ -20,7 +20,10 @@ class RefusedFileRow(WireAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillAnswer(WireAnswer):
-    """The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused."""
+    """The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused.
+
+    Rows without ids are never duplicates: another job counts them again.
+    """
 
     accepted: int  # new predictions, labels or labelled rows
     joined: int  # of the accepted: those now counted with their label

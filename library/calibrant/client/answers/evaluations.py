@@ -170,7 +170,9 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     """The response of ``POST /evaluate``."""
 
     n: int  # number of rows
-    reduction: str  # what is measured or calibrated, such as binary, confidence or classwise
+    #: what is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the class,
+    #: as in class:dog
+    reduction: str
     left_out: int = 0  # rows of classes that were not selected
     clipped: int  # number of rows whose probabilities were clipped to [0, 1] within rounding
     renormalised: int  # number of rows whose probabilities were divided by their sum, 1 within rounding
