@@ -15,7 +15,7 @@ import typer
 from calibrant.cli.commands.evaluate import EvaluateFlags, as_answered, as_sent, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused, errors_in_a_line
-from calibrant.cli.options import SEED, Seed
+from calibrant.cli.options import SEED, CostsOfErrors, Seed, read_numbers
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import (
     FAN_TIME,
@@ -127,6 +127,7 @@ def report(
     map_of: MapOf = None,
     sets_of: SetsOf = None,
     grades: Grades = False,
+    costs: CostsOfErrors = None,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -136,6 +137,9 @@ def report(
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if grades and (regression or not columns["groups"]):
         raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
+    if costs is not None and (regression or map_of is not None):
+        other = "--regression" if regression else "--map"
+        raise typer.BadParameter(f"cannot be combined with {other}", param_hint="--costs")
     if regression:
         if sets_of is not None:
             raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
@@ -150,14 +154,17 @@ def report(
                 say(f"wrote {out}")
         return
     with engine_of(server) as engine:
-        applied = read_map(map_of, server)
+        applied, stated = read_map(map_of, server), _costs(costs)
         columns = columns_for(columns, applied)
         rows, models = _rows_or_models(file, columns)
         if models is None:
+            from calibrant.reports.operations import section_options
+
             rows = note_reduction(rows, reduction)
             reduction = reduction_of(rows, reduction)
             document, options = _measured(engine, rows, reduction, seed, applied)
-            document |= _sections(rows, reduction, seed, grades=grades)
+            document |= _sections(rows, document["reduction"], stated, seed, grades=grades)
+            options |= section_options(reduction, grades=grades, costs=stated)
             if sets_of is not None:
                 document["sets"] = _coverage(engine, sets_of, server, rows, seed)
         else:
@@ -165,7 +172,7 @@ def report(
             if flags := [name for name, value in of_one.items() if value not in (None, False)]:
                 raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
             columns = {**columns, "predictions": list(models)}
-            document, options = _compared(engine, models, reduction_of(rows, reduction), seed)
+            document, options = _compared(engine, models, reduction_of(rows, reduction), stated, seed)
     with errors_in_a_line():
         about = _about(rows, file, options, map_of)
         subject = replace(
@@ -182,9 +189,23 @@ def report(
             say(f"wrote {out}")
 
 
-def _sections(rows: Sheet, reduction: str | None, seed: int, *, grades: bool) -> dict[str, Any]:
-    """Return the sections of a report that are computed in this process: segments, and tests of grades."""
+def _costs(text: str | None) -> list[float] | None:
+    """Read the costs of errors before a long file."""
+    costs = read_numbers(text, "--costs")
+    if costs is not None:
+        from calibrant.decisions.thresholds import read_criterion
+
+        read_criterion(costs=costs)
+    return costs
+
+
+def _sections(rows: Sheet, reduction: str, costs: list[float] | None, seed: int, *, grades: bool) -> dict[str, Any]:
+    """Return the sections that are computed in this process: segments, tests of grades, and decisions."""
     sections = dict[str, Any]()
+    if costs is not None:
+        from calibrant.reports.operations import decisions_document
+
+        sections["decisions"] = decisions_document({"model": batch_of(rows)}, reduction, costs, None, seed)
     if rows.features is not None:
         from calibrant.reports.operations import segments_fields
 
@@ -254,7 +275,7 @@ def _measured(
         document = joined(document, evaluated(engine, rows, EvaluateFlags(reduction=reduction, map=applied, **grouped)))
     with working("comparing maps"):
         document |= _beside(rows, reduction, seed, recommended=applied is None)
-    return document, options if reduction is None else {**options, "reduction": reduction}
+    return document, options
 
 
 def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Sheet] | None]:
@@ -277,22 +298,26 @@ def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Shee
 
 
 def _compared(
-    engine: Engine, models: dict[str, Sheet], reduction: str | None, seed: int
+    engine: Engine, models: dict[str, Sheet], reduction: str | None, costs: list[float] | None, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare models; return the report, with the diagrams of each model, and the options of the comparison."""
-    from calibrant.reports.operations import options_of_models
+    from calibrant.reports.operations import decisions_document, options_of_models
     from calibrant.reports.panel import model_diagrams
 
     predictions = {name: sheet.predictions for name, sheet in models.items()}
-    options = options_of_models(list(models), reduction, seed=seed)
-    sent = {name: value for name, value in options.items() if name != "models"}
+    options = options_of_models(list(models), reduction, costs, seed=seed)
+    sent = {name: value for name, value in options.items() if name not in ("models", "costs")}
     here = engine.client is None
     sent |= {"predictions": predictions} if here else {"predictions": None, "models": predictions}
     answer = engine.call("compare", next(iter(models.values())), **sent)
     comparison = as_answered(answer.to_dict()) if here else as_sent(answer)
     with working("drawing diagrams"):
-        drawn = model_diagrams({name: batch_of(sheet) for name, sheet in models.items()}, comparison["reduction"])
-    return comparison if drawn is None else {**comparison, "model_diagrams": drawn}, options
+        batches = {name: batch_of(sheet) for name, sheet in models.items()}
+        drawn = model_diagrams(batches, comparison["reduction"])
+        comparison |= {} if drawn is None else {"model_diagrams": drawn}
+        if costs is not None:
+            comparison["decisions"] = decisions_document(batches, comparison["reduction"], costs, None, seed)
+    return comparison, options
 
 
 def _beside(rows: Sheet, reduction: str | None, seed: int, *, recommended: bool) -> dict[str, Any]:
