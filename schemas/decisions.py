@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.base import Document, Seed
 from schemas.batches import RowsOrBatch
-from schemas.evaluations import ArraysOrModels, Measures
+from schemas.evaluations import ArraysOrModels, CostsOfErrors, Measures
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
@@ -19,10 +19,8 @@ class DecideOptions(RowsOrBatch):
     thresholds: list[Fraction] | None = Field(
         None, min_length=1, max_length=1000, description="of a decision curve; default: 0.01, 0.02, ..., 0.99"
     )
-    costs: list[Annotated[float, Field(gt=0)]] | None = Field(
+    costs: CostsOfErrors | None = Field(
         None,
-        min_length=2,
-        max_length=2,
         description="criterion: costs of a false positive and of a false negative",
         examples=[[1, 5]],
     )

@@ -85,6 +85,10 @@ RankingScore = Literal["log-loss", "brier"]
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
+#: Costs of a false positive and of a false negative.
+CostsOfErrors = Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)]
+
+
 class MeasuredOptions(RowsOrBatch):
     """The options that evaluations and comparisons share."""
 
@@ -105,6 +109,12 @@ class MeasuredOptions(RowsOrBatch):
     )
     of: RankedValues = Field(
         "debiased", description="for a comparison: compare debiased values, if every contestant has one, or plain ones"
+    )
+    costs: CostsOfErrors | None = Field(
+        None,
+        description="costs of a false positive and of a false negative: decisions at their threshold are a section of "
+        "a report requested as HTML",
+        examples=[[1, 5]],
     )
     interval: float | None = Field(
         None,
@@ -214,6 +224,7 @@ class EvaluateSpec(Document):
     map: str | None
     sets: str | None = Field(None, description="id of the set map of a full report")
     grades: bool = Field(False, description="whether a full report tests the groups as rating grades")
+    costs: list[float] | None = Field(None, description="costs of errors whose decisions a full report shows")
     interval: float | None
     resamples: int
     cluster_variance: ClusterVariance = "cr2"
@@ -376,6 +387,24 @@ class GroupDiagrams(Document):
     diagrams: dict[str, DiagramAnswer]
 
 
+class CostDifference(Document):
+    """Cost per row of the decisions of one model minus that of another, on the same rows."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+class CostDecisions(Document):
+    """Decisions of models at the threshold that the costs of errors determine."""
+
+    costs: tuple[float, float] = Field(description="costs of a false positive and of a false negative")
+    threshold: float = Field(description="decisions are positive from this probability up")
+    level: float
+    models: dict[str, Measures] = Field(description="what the decisions are like, by model; or by ``model``")
+    differences: dict[str, CostDifference] = Field(description="of pairs of models; empty for one model")
+    diagrams: dict[str, GroupDiagrams] = Field(description="decision curves by model")
+
+
 class ReportAnswer(Document):
     """The response of ``POST /evaluate``."""
 
@@ -414,6 +443,9 @@ class ReportAnswer(Document):
     sets: CoverageAnswer | None = Field(None, description="in a report requested as HTML with ``sets``: their coverage")
     grades: GradesAnswer | None = Field(
         None, description="in a report requested as HTML with ``grades``: the tests of the grades"
+    )
+    decisions: CostDecisions | None = Field(
+        None, description="in a report requested as HTML with ``costs``: the decisions at their threshold"
     )
     segments: SegmentsAnswer | None = Field(
         None, description="in a report requested as HTML of rows with features: segments with a gap before the map"

@@ -35,6 +35,7 @@ LATER = MappingProxyType(
             (r"/monitors/[^/]+/backfill", "routes.backfills"),
             (r"/(measures|diagrams|methods)", "routes.catalogue"),
             (r"/decisions", "routes.decisions"),
+            (r"/recommendations", "routes.recommendations"),
             (r"/audit(/hooks(/[^/]+)?)?", "routes.audit routes.audit_hooks"),
             (r"/datasets", "routes.datasets"),
             (

@@ -87,7 +87,7 @@ if TYPE_CHECKING:  # scoring needs no store
 
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
-    *("batch", "reduction", "classes", "map", "sets", "grades", "measures", "diagrams"),
+    *("batch", "reduction", "classes", "map", "sets", "grades", "costs", "measures", "diagrams"),
     *("interval", "resamples", "cluster_variance", "seed"),
 )
 #: Finds the record of a map's id; raises ``UnknownMap``.
@@ -113,7 +113,7 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     sets = None if spec.sets is None else _sets_of(find_map(spec.sets))
     if spec.maps is None:
         ids = {} if record is None else {"map": record.id}
-        return ClassEvaluation(evaluation, ids, spec.by_group, sets, spec.grades)
+        return ClassEvaluation(evaluation, ids, spec.by_group, sets, spec.grades, spec.costs)
     from calibrant.comparison import Comparison, read_contestants
 
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
@@ -139,7 +139,7 @@ def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEva
     arguments = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
     field = "models" if spec.batches is None else "batches"
     comparison = Comparison.of_models(models, *arguments, field=field)
-    return ModelReport(comparison) if spec.report else ClassEvaluation(comparison)
+    return ModelReport(comparison, spec.costs) if spec.report else ClassEvaluation(comparison)
 
 
 def _picture(
@@ -221,12 +221,23 @@ def _check_sections(options: EvaluateOptions, *, report: bool) -> None:
     """Raise ``InvalidField`` for a section that only reports have, or that these options exclude."""
     if options.sets is not None and not report:
         raise InvalidField.at("/sets", "is for reports requested as HTML; POST /coverage evaluates sets")
-    if options.sets is not None and options.classes is not None:
-        raise InvalidField.at("/sets", "cannot be combined with classes: sets have all classes")
     if options.grades and not report:
         raise InvalidField.at("/grades", "is for reports requested as HTML; POST /grades tests grades")
-    if options.grades and (options.map is not None or options.maps is not None):
-        raise InvalidField.at("/grades", "are tested with the PDs of the rows; leave out map and maps")
+    check_costs(options, report=report)
+    for name in ("sets", "costs"):
+        if getattr(options, name) is not None and options.classes is not None:
+            raise InvalidField.at(f"/{name}", "cannot be combined with classes: the section has all classes")
+    if options.map is not None or options.maps is not None:
+        if options.grades:
+            raise InvalidField.at("/grades", "are tested with the PDs of the rows; leave out map and maps")
+        if options.costs is not None:
+            raise InvalidField.at("/costs", "are of decisions by these predictions; leave out map and maps")
+
+
+def check_costs(options: EvaluateOptions | CompareOptions, *, report: bool) -> None:
+    """Raise ``InvalidField`` for the costs of decisions that are not requested as a report."""
+    if options.costs is not None and not report:
+        raise InvalidField.at("/costs", "is for reports requested as HTML; POST /decisions judges decisions")
 
 
 def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:

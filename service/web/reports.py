@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Depends, Query, Response
@@ -17,6 +17,7 @@ from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
 from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence
+from calibrant.core.reductions import MANY
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord, UploadRecord
@@ -49,6 +50,8 @@ _COMPARED = ("log-loss", "brier", "ece", "ks")
 MapRefs = Annotated[list[str], Query(default_factory=list)]
 #: Whether the groups are rating grades, whose PDs the report tests.
 GradesOf = Annotated[Literal["yes"] | None, Query()]
+#: Costs of a false positive and of a false negative, whose decisions the report shows.
+CostsQuery = Annotated[list[float], Query(default_factory=list)]
 #: The batches of the other models that a report compares.
 ModelBatches = Annotated[list[str], Query(default_factory=list)]
 
@@ -72,6 +75,21 @@ class ReportView:
         has_grades = self.batch.n_classes is None and {"groups", "labels"} <= {*self.batch.arrays}
         has_map = self.made.report.get("after") is not None
         return has_grades and not has_map and not self.models and "grades" not in self.made.report
+
+    @property
+    def decidable(self) -> bool:
+        """Whether the report may show the decisions at the threshold of costs."""
+        report = self.made.report
+        has_map = report.get("after") is not None or bool(self.compared)
+        if self.batch.forecasts is not None or has_map or report["reduction"] in MANY:
+            return False
+        return not self.models or report["comparison"]["rank_by"] is not None  # else each model has its own event
+
+    @property
+    def costs(self) -> Sequence[float]:
+        """The costs of the decisions that the report shows; empty without."""
+        costs: Sequence[float] = (self.made.report.get("decisions") or {}).get("costs", ())
+        return costs
 
     @property
     def compared(self) -> list[str]:
@@ -119,24 +137,26 @@ def report_or_job(
     refs: Sequence[str],
     job_id: str | None,
     others: Sequence[str] = (),
+    costs: Sequence[float] = (),
 ) -> ReportView | JobRecord:
     """The report of a batch, before and after a map, or with a comparison of maps; or the job that creates it.
 
-    With ``others``, the batches of other models on the same rows, it is their comparison. Raises ``UnknownBatch`` and
-    the errors of ``POST /evaluate`` and ``POST /compare``.
+    With ``others``, the batches of other models on the same rows, it is their comparison; with ``costs``, it shows the
+    decisions at their threshold. Raises ``UnknownBatch`` and the errors of ``POST /evaluate`` and ``POST /compare``.
     """
     batch = here.store.batches.record(batch_id)
     if others:
         if refs or map_ref is not None:
             raise InvalidField.at("/models", "cannot be combined with maps")
-        return _models_or_job(here, batch, [batch_id, *others], job_id)
+        return _models_or_job(here, batch, [batch_id, *others], job_id, costs)
     map_ids = [here.store.maps.get(ref).id for ref in refs or ([] if map_ref is None else [map_ref])]
-    applied = ["comparison", *map_ids] if refs else map_ids
+    applied = [*(["comparison"] if refs else []), *map_ids, *_known_by(costs)]
     upload = here.store.uploads.get(batch_id)
     report = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
     if report is None:
-        compared = {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
-        fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref, **compared}
+        fields: dict[str, Any] = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
+        fields |= {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
+        fields |= {"costs": list(costs)} if costs else {}
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         try:
@@ -149,11 +169,22 @@ def report_or_job(
         return report
     page = here.store.listing.page(MapQuery(limit=_OFFERED))
     offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
-    query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs)]
+    query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs), *_query_of(costs)]
     return ReportView(batch, _named(report, upload), offered, query_of(query))
 
 
-def _models_or_job(here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None) -> ReportView | JobRecord:
+def _known_by(costs: Sequence[float]) -> list[str]:
+    """By what the job of a report with these costs is known, beside its maps and models."""
+    return ["costs", *map(str, costs)] if costs else []
+
+
+def _query_of(costs: Sequence[float]) -> list[tuple[str, str | None]]:
+    return [("costs", str(cost)) for cost in costs]
+
+
+def _models_or_job(
+    here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None, costs: Sequence[float]
+) -> ReportView | JobRecord:
     """The comparison of models on the same rows, each stored as a batch, or the job that creates it."""
     from calibrant.comparison import MAX_MAPS
 
@@ -166,16 +197,18 @@ def _models_or_job(here: Context, batch: BatchRecord, ids: Sequence[str], job_id
     names = set(columns.values()) - {None, ""}
     usable = len(names) == len(ids) and all(len(name or "") <= MAX_NAME for name in names)
     models = {(columns[batch_id] or "") if usable else batch_id: batch_id for batch_id in ids}
-    known = here.store.uploads.report_job(batch.id, ["models", *ids])
+    applied = ["models", *ids, *_known_by(costs)]
+    known = here.store.uploads.report_job(batch.id, applied)
     report = _made_already(here, batch.id, known, job_id, ids)
     if report is None:
-        options = read_options(Payload({}, {"batches": models}, from_query=False), CompareOptions)
+        fields = {"batches": models, **({"costs": list(costs)} if costs else {})}
+        options = read_options(Payload({}, fields, from_query=False), CompareOptions)
         report = report_at_once(here, {}, options)
         if isinstance(report, JobRecord):
-            here.store.uploads.remember_report(batch.id, report.id, ["models", *ids], ttl=here.settings.batch_ttl)
+            here.store.uploads.remember_report(batch.id, report.id, applied, ttl=here.settings.batch_ttl)
     if isinstance(report, JobRecord):
         return report
-    query = query_of([("job", job_id), *(("models", other) for other in ids[1:])])
+    query = query_of([("job", job_id), *(("models", other) for other in ids[1:]), *_query_of(costs)])
     return ReportView(batch, _named(report, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
 
 
@@ -269,11 +302,12 @@ async def _requested(
     visit: Visiting,
     maps: MapRefs,
     models: ModelBatches,
+    costs: CostsQuery,
     map: str | None = None,
     job: str | None = None,
     grades: GradesOf = None,
 ) -> ReportView | JobRecord:
-    view = await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models)
+    view = await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models, costs)
     if grades is None or isinstance(view, JobRecord):
         return view
     return await run_in_thread(_with_grades, visit.here, view)

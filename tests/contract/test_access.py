@@ -31,6 +31,7 @@ READING_CALLS = {
     "POST /evaluate",
     "POST /grades",
     "POST /multicalibration",
+    "POST /recommendations",
     "POST /segments",
     "POST /ui/calibrate/{ref}",
     "POST /ui/in-order",

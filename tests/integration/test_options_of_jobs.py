@@ -224,7 +224,7 @@ def test_every_option_has_the_same_effect_in_a_job(
     http: httpx.Client, stored: dict[str, str], path: str, bodies: Any, model: Any
 ) -> None:
     requests = bodies(stored)
-    assert set(model.model_fields) - ELSEWHERE - {"sets", "grades"} == set(requests)  # which are of reports
+    assert set(model.model_fields) - ELSEWHERE - {"sets", "grades", "costs"} == set(requests)  # which are of reports
     differing = {}
     for name, body in requests.items():
         assert name in body, name
@@ -249,7 +249,7 @@ def _reports(ids: Mapping[str, str]) -> list[dict[str, Any]]:
         MEASURED | panel | {"maps": [ids["platt"], ids["beta"]], "of": "plain", "correction": "holm"},
         VECTORS | panel | {"classes": [0, 2], "reduction": "confidence"},
         {"batch": ids["one"], "map": ids["platt"], **panel},
-        MEASURED | panel | {"groups": SITE, "grades": True},
+        MEASURED | panel | {"groups": SITE, "grades": True, "costs": [1, 4]},
     ]
 
 
@@ -265,6 +265,16 @@ def test_a_report_has_the_same_sections_as_a_job(http: httpx.Client, stored: dic
         assert _undated(as_job.text) == _undated(at_once.text), sorted(set(body) - seen)
         seen |= set(body)
     assert set(EvaluateBody.model_fields) - ELSEWHERE - {"batches"} <= seen
+
+
+@pytest.mark.slow
+def test_a_report_of_models_has_the_same_decisions_as_a_job(http: httpx.Client) -> None:
+    body = {"models": {"a": P.tolist(), "b": (P**1.3).tolist()}, "labels": Y.tolist(), "costs": [1, 4]}
+    headers = {"Accept": "text/html"}
+    at_once = http.post("/compare", json=body, headers=headers)
+    as_job = http.post("/compare", json=body, headers=headers | {"Prefer": "respond-async, wait=60"})
+    assert 'id="report-decisions"' in at_once.text
+    assert _undated(as_job.text) == _undated(at_once.text)
 
 
 def _undated(html: str) -> str:

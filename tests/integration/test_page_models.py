@@ -161,3 +161,31 @@ def test_the_job_of_a_comparison_leads_back_to_its_page(
     assert "Verdict on the models" in visitor.get(path.replace("&amp;", "&")).text
     alone = visitor.get(f"/ui/reports/{ids['m0']}?job={job.id}", headers={"Accept": "application/problem+json"})
     assert alone.status_code == 404
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibrant, several: bool) -> None:
+    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    query = f"?models={two}&" if several else "?"
+    path = f"/ui/reports/{one}{query}costs=1&costs=4"
+    page = visitor.get(path)
+    if page.status_code == 303:
+        client.wait(page.headers["location"].rpartition("/")[2])
+        page = visitor.get(path)
+    assert 'id="report-decisions"' in page.text
+    assert 'name="costs" type="number" min="0" step="any" required value="4.0"' in page.text
+    assert (f'name="models" value="{two}"' in page.text) is several
+    expected = client.best_threshold(predictions=TRUE, labels=Y, costs=[1, 4])
+    data = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
+    assert data["threshold"] == expected.threshold == 0.2
+    assert next(iter(data["models"].values()))["cost"]["value"] == expected.measures["cost"].value
+    assert 'id="report-decisions"' in visitor.get(path.replace("?", "/report.html?")).text
+    assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{one}{query}").text
+
+
+@pytest.mark.parametrize("costs", ["costs=1", "costs=0&costs=1", "costs=nan&costs=1", "costs=inf&costs=1", "costs=x"])
+def test_costs_that_give_no_threshold_are_refused_on_the_page(visitor: Visitor, client: Calibrant, costs: str) -> None:
+    batch = client.upload(TRUE, Y).id
+    assert visitor.get(f"/ui/reports/{batch}?{costs}").status_code == 422
+    fitted = client.fit("platt", TRUE, Y).id
+    assert visitor.get(f"/ui/reports/{batch}?map={fitted}&costs=1&costs=4").status_code == 422

@@ -146,3 +146,38 @@ def test_grades_are_refused_where_they_have_no_section(http: httpx.Client) -> No
         (graded | {"grades": "A"}, "invalid-field", "/grades"),
     ):
         assert problem_of(http.post("/evaluate", json=body, headers=HTML)) == (422, code, pointer)
+
+
+P_OF_ONE = PROBS[:, 0]
+OF_COSTS: dict[str, Any] = _binary() | {"costs": [1, 3]}
+
+
+def test_a_report_of_the_service_has_the_decisions_of_costs(http: httpx.Client, client: Calibrant) -> None:
+    local = calibrant.report(P_OF_ONE, OF_COSTS["labels"], costs=(1, 3))
+    answer = http.post("/evaluate", json=OF_COSTS, headers=HTML)
+    assert answer.status_code == 200, answer.text
+    assert _section(answer.text, "decisions") == _section(local.html, "decisions") != ""
+    assert "&#34;costs&#34;: [1.0, 3.0]" in answer.text
+    batch = client.upload(P_OF_ONE, OF_COSTS["labels"])
+    assert _section(client.report_html(batch=batch.id, costs=[1, 3]), "decisions") == _section(local.html, "decisions")
+    models = {"one": P_OF_ONE.tolist(), "half": [0.5] * N}
+    compared = calibrant.report({name: np.array(p) for name, p in models.items()}, OF_COSTS["labels"], costs=(1, 3))
+    html = client.comparison_report_html(models=models, labels=OF_COSTS["labels"], costs=[1, 3])
+    assert _section(html, "decisions") == _section(compared.html, "decisions") != ""
+
+
+def test_costs_are_refused_where_they_have_no_section(http: httpx.Client) -> None:
+    fitted = body_of(http.post("/maps", json={**_binary(), "method": "platt"}), 201)["id"]
+    models = {"models": {"a": P_OF_ONE.tolist(), "b": [0.5] * N}, "labels": OF_COSTS["labels"], "costs": [1, 3]}
+    assert problem_of(http.post("/evaluate", json=OF_COSTS)) == (422, "invalid-field", "/costs")
+    assert problem_of(http.post("/compare", json=models)) == (422, "invalid-field", "/costs")
+    for body, code, pointer in (
+        (OF_COSTS | {"map": fitted}, "invalid-field", "/costs"),
+        (OF_COSTS | {"maps": [fitted]}, "invalid-field", "/costs"),
+        (OF_COSTS | {"costs": [1]}, "invalid-field", "/costs"),
+        (OF_COSTS | {"costs": [1, 0]}, "invalid-field", "/costs/1"),
+        (OF_COSTS | {"costs": [1e308, 1e308]}, "invalid-option", "/costs"),
+        (ROWS | {"costs": [1, 3], "classes": [0, 1]}, "invalid-field", "/costs"),
+        (ROWS | {"costs": [1, 3], "reduction": "classwise"}, "unknown-reduction", "/reduction"),
+    ):
+        assert problem_of(http.post("/evaluate", json=body, headers=HTML)) == (422, code, pointer)

@@ -35,7 +35,7 @@ def test_costs_have_a_threshold_with_its_cost_and_net_benefit(typed: Typed, tabl
     assert {"cost", "excess-cost", "net-benefit"} <= {line.split()[0] for line in found.stdout.splitlines()[1:] if line}
 
 
-@pytest.mark.parametrize("costs", [{"fp": 1, "fn": 5}, 5, (1,), "1,5", (1, 0)])
+@pytest.mark.parametrize("costs", [{"fp": 1, "fn": 5}, 5, (1,), "1,5", "15", (1, 0)])
 def test_costs_in_another_form_are_refused_with_the_right_one(table: pd.DataFrame, costs: Any) -> None:
     """Pass the costs as a mapping, a ratio or a text."""
     with pytest.raises(calibrant.CalibrationError, match="of a false positive and of a false negative"):
@@ -235,6 +235,31 @@ def test_percentages_and_missing_rows_need_a_flag(typed: Typed, table: pd.DataFr
     assert "rows: 1 of 600 left out" in found.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compare gaps.csv --prediction p --prediction other --label y",
+        "decide gaps.csv --prediction p --label y --costs 1,5",
+        "decide gaps.csv --prediction p --prediction other --label y",
+        "grades gaps.csv --prediction p --label y --group grade",
+        "recommend gaps.csv --prediction p --label y",
+        "report gaps.csv --prediction p --prediction other --label y --costs 1,5",
+        "sample-size gaps.csv --prediction p",
+    ],
+)
+def test_every_question_has_the_flag_that_leaves_out_missing_rows(typed: Typed, table: pd.DataFrame, line: str) -> None:
+    """Ask the other questions of a spreadsheet with gaps."""
+    gaps = table.assign(p=table["p"].round(4), grade=np.where(table["p"] > 0.5, "C", "D"))
+    gaps.loc[[3, 5], "p"] = None
+    gaps.to_csv("gaps.csv", index=False)
+    refused = typed(f"calibrant {line}")
+    assert refused.exit_code == 1
+    assert "--drop-missing" in refused.stderr
+    found = typed(f"calibrant {line} --drop-missing")
+    assert found.exit_code == 0, found.stderr
+    assert "rows: 2 of 600 left out" in found.stderr
+
+
 def test_a_diagram_of_a_rare_event_has_logit_axes(table: pd.DataFrame) -> None:
     """Draw the diagram of an event in a hundred rows."""
     y = (table["y"].to_numpy() == 1) & (np.arange(600) % 50 == 0)
@@ -242,8 +267,12 @@ def test_a_diagram_of_a_rare_event_has_logit_axes(table: pd.DataFrame) -> None:
     assert report.diagrams["reliability"]["data"]["axes"] == "logit"
 
 
-def test_a_recommendation_has_its_reason(table: pd.DataFrame) -> None:
+def test_a_recommendation_has_its_reason(typed: Typed, table: pd.DataFrame) -> None:
     """Ask what to do."""
     found = calibrant.recommend(table["p"], table["y"])
     assert found.method in calibrant.METHODS
     assert any("Log loss" in reason for reason in found.reasons)
+    shown = typed("calibrant recommend scores.csv --prediction p --label y")
+    assert found.headline in shown.stdout
+    fit = f"fit scores.csv --prediction p --label y --method {found.method} --reduction binary"
+    assert fit in " ".join(shown.stderr.split())

@@ -53,6 +53,7 @@ _FAMILIAR_COMMANDS: Mapping[str, str] = MappingProxyType(
         "plot": "diagram",
         "draw": "diagram",
         "html": "report",
+        **dict.fromkeys(("advise", "suggest"), "recommend"),
         "version": "--version",
     }
 )

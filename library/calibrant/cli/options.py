@@ -44,6 +44,20 @@ Seed = Annotated[int, typer.Option("--seed", help="Random seed for resamples, te
 SEED, RESAMPLES = 0, 1000
 
 
+CostsOfErrors = Annotated[
+    str | None,
+    typer.Option("--costs", help="Costs of a false positive and of a false negative, such as 1,5."),
+]
+
+
+def read_numbers(text: str | None, flag: str) -> list[float] | None:
+    """Read numbers that are separated by commas; None without a text."""
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
+
+
 def read_json(text: str | bytes) -> Any:
     """Parse strict JSON; raises ``json.JSONDecodeError``, also for NaN and for a duplicate key."""
     import orjson

@@ -214,11 +214,17 @@ def read_thresholds(thresholds: Sequence[float] | None) -> Floats:
     return at
 
 
-def curve_of(events: Mapping[str, Event], at: Floats, level: float) -> DecisionCurve:
-    """Return the decision curves of events of the same rows."""
-    first, size = next(iter(events.values())), len(at)
+def check_events(events: Mapping[str, Event]) -> None:
+    """Raise ``InvalidOption`` unless all models have the same event, which may depend on the predicted class."""
+    first = next(iter(events.values()))
     if any(not np.array_equal(event.y, first.y) for event in events.values()):
         raise InvalidOption.at("/reduction", "must be the same event for all models, such as binary or class:k")
+
+
+def curve_of(events: Mapping[str, Event], at: Floats, level: float) -> DecisionCurve:
+    """Return the decision curves of events of the same rows."""
+    check_events(events)
+    first, size = next(iter(events.values())), len(at)
     start, end = np.zeros(len(first), np.int64), np.full(len(first), size)
     until = {name: decided(event, at) for name, event in events.items()}
     outcomes = {name: shares_between(first, [(start, places), (places, end)], size) for name, places in until.items()}

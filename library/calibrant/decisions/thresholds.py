@@ -221,7 +221,7 @@ def read_criterion(**criteria: Any) -> ThresholdCriterion:
 
 def _read_costs(costs: Any) -> tuple[float, float]:
     try:
-        of_positive, of_negative = (float(plain(cost)) for cost in costs)
+        of_positive, of_negative = (float(plain(cost)) for cost in ("" if isinstance(costs, str) else costs))
         threshold = of_positive / (of_positive + of_negative)
     except (TypeError, ValueError, ZeroDivisionError):
         of_positive = threshold = 0.0

@@ -11,6 +11,7 @@ from calibrant.core.errors import requires
 from calibrant.reports import lookup, numbers
 from calibrant.reports.advice import advice, improved
 from calibrant.reports.contest import contest, is_of_models
+from calibrant.reports.decisions import decision_section
 from calibrant.reports.figures import figures, group_figure, model_figures
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.reproduction import fitting, reproduction, reproduction_of_models
@@ -69,8 +70,15 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     if report.get("prediction_kind") == "regression":
         from calibrant.reports.forecasts import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
-    none = {"fewer": "", "group_figure": None, "contest": None, "coverage_by": None, "sets": None, "segments": None}
-    none |= {"grades": None}
+    none: dict[str, Any] = {
+        "fewer": "",
+        "group_figure": None,
+        "contest": None,
+        "coverage_by": None,
+        "sets": None,
+        "segments": None,
+    }
+    none |= {"grades": None, "decisions": decision_section(report, about)}
     return {**both, **none, **own(report, about)}
 
 

@@ -25,7 +25,7 @@ from calibrant.maps.calibration_map import CalibrationMap, check_class_names, ch
 from calibrant.reports.forecasts import ForecastReport
 from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
-from calibrant.reports.operations import grades_document, report_of_models, report_of_rows
+from calibrant.reports.operations import report_of_models, report_of_rows
 from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import evaluate_sets
 from calibrant.sets.set_map import SetMap
@@ -105,6 +105,7 @@ def report(
     groups: Any = None,
     clusters: Any = None,
     grades: bool = False,
+    costs: Sequence[float] | None = None,
     features: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
@@ -131,6 +132,9 @@ def report(
         As for ``evaluate``.
     groups, clusters, grades : optional
         As for ``evaluate``. With ``grades=True``, groups are rating grades, and the report tests their PDs.
+    costs : (float, float), optional
+        Costs of a false positive and of a false negative, as for ``best_threshold``; the report then has a section of
+        the decisions at their threshold, and the decision curve. Not with a map.
     features : frame, or mapping of str to array_like, optional
         As for ``find_segments``; the report then shows segments in which predictions are too high or too low, or says
         why it has none: the search assumes independent rows. A map of ``segments`` needs those of its fit.
@@ -191,21 +195,22 @@ def report(
                 )
         models = rows_of_models(predictions, labels, **columns)
         rows = next(iter(models.values()))
-        document, options = report_of_models(models, reduction_by_name(reduction, rows.class_names), seed=seed)
+        reduction = reduction_by_name(reduction, rows.class_names)
+        document, options = report_of_models(models, reduction, costs, seed=seed)
     else:
+        if costs is not None and map is not None:
+            raise InvalidOption.at("/costs", "are of decisions by these predictions; leave out map")
         known = None if map is None else map.class_names
         rows = read_rows(predictions, labels, **columns, features=features, known=known)
         check_class_names(map, rows.class_names)
         rows.warn_of_kind()
         warn_of_training(predictions, rows.batch)
         reduction = reduction_by_name(reduction, rows.class_names)
-        document, options = report_of_rows(rows, reduction, map, seed=seed)
+        document, options = report_of_rows(rows, reduction, map, grades=grades, costs=costs, seed=seed)
     if sets is not None:
         document = {**document, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:
         raise InvalidOption.at("/alpha", "is the error level of sets, and there are none")
-    if grades:
-        document["grades"] = grades_document(rows.batch, rows.groups)
     about = ReportSubject(
         name="predictions" if name is None else name,
         version=__version__,

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch, counted_kind, refuse_clusters
 from calibrant.core.errors import InvalidOption, TooFewRows, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows
 from calibrant.core.progress import report, step
-from calibrant.core.reductions import MANY
+from calibrant.core.reductions import MANY, Event
 from calibrant.core.results import plain_json
-from calibrant.decisions.costs import Costs
+from calibrant.decisions.costs import Costs, event_of
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -24,7 +26,7 @@ from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result, plain_results
 from calibrant.measures.multicalibration import independent_event
-from calibrant.reports.panel import RESAMPLES, by_group, full, group_diagrams, joined, model_diagrams
+from calibrant.reports.panel import RESAMPLES, by_group, event_diagrams, full, group_diagrams, joined, model_diagrams
 from calibrant.sets.evaluation import evaluate_covered
 from calibrant.sets.prediction_sets import PredictionSets
 from calibrant.sets.rows import CoveredRows, read_sets
@@ -94,7 +96,8 @@ class ClassOperation:
 class ClassEvaluation(ClassOperation):
     """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps.
 
-    A full report shows the coverage of ``sets`` too, and the tests of the groups if they are rating ``grades``.
+    A full report shows the coverage of ``sets`` too, the tests of the groups if they are rating ``grades``, and the
+    decisions that follow from the ``costs`` of errors.
     """
 
     task: Evaluation | Comparison
@@ -102,6 +105,7 @@ class ClassEvaluation(ClassOperation):
     by_group: bool = True
     sets: SetMap | None = None
     grades: bool = False
+    costs: Sequence[float] | None = None
 
     @property
     def evaluation(self) -> Evaluation:
@@ -118,7 +122,10 @@ class ClassEvaluation(ClassOperation):
             from calibrant.decisions.grades import check_grades
 
             check_grades(batch, None if groups is None else Groups(groups))
-        return self.task.check(batch, groups)
+        rows = self.task.check(batch, groups)
+        if self.costs is not None:
+            decision_events({"model": batch}, rows.reduction, self.costs)
+        return rows
 
     def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``document``."""
@@ -263,6 +270,8 @@ def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, 
 
 #: Estimated seconds of a recommendation: fixed, per row, and per number (rows times classes).
 _ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
+#: Estimated seconds of decisions per row, with a recalibration.
+_DECIDED = 5e-6
 #: Estimated seconds of sets per number, of a search for segments per row and combination of features, and its most.
 _SET_NUMBER, _SEARCHED, _MOST_SEARCHED = 5e-8, 1e-6, 20.0
 
@@ -328,7 +337,8 @@ class ClassReport:
         recommendation = _ONCE + _ROW * min(n, MOST_ROWS) + _NUMBER * min(numbers, MOST_NUMBERS)
         apart = 0.0 if self.of_groups is None else self.of_groups.seconds(rows)
         sets = 0.0 if self.whole.sets is None else _SET_NUMBER * numbers
-        return self.whole.seconds(rows) + apart + recommendation + sets + self._seconds_of_segments(rows)
+        decisions = 0.0 if self.whole.costs is None else _DECIDED * n
+        return self.whole.seconds(rows) + apart + recommendation + sets + decisions + self._seconds_of_segments(rows)
 
     def _seconds_of_segments(self, rows: CheckedBatch) -> float:
         features = rows.batch.predictions.features
@@ -356,6 +366,11 @@ class ClassReport:
             sections["sets"] = sets_document(self.whole.sets, rows, self.seed)
         if self.whole.grades:
             sections["grades"] = grades_document(rows.batch, rows.names)
+        if self.whole.costs is not None:
+            level = self.whole.evaluation.resampling.level
+            sections["decisions"] = decisions_document(
+                {"model": rows.batch}, rows.reduction, self.whole.costs, level, self.seed
+            )
         if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
             sections |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
@@ -365,9 +380,10 @@ class ClassReport:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A full report of several models: their comparison, with the diagrams of each."""
+    """A full report of several models: their comparison, the diagrams of each, and decisions from ``costs``."""
 
     task: Comparison
+    costs: Sequence[float] | None = None
 
     @property
     def inline(self) -> bool:
@@ -376,49 +392,96 @@ class ModelReport:
 
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
         """Return the checked rows, those of the first model."""
-        return self.task.check(batch, groups)
+        rows = self.task.check(batch, groups)
+        if self.costs is not None:
+            decision_events(self.task.models, rows.reduction, self.costs)
+        return rows
 
     def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``document``."""
-        return self.task.seconds(rows) + _ROW * len(rows) * len(self.task.models)
+        per_row = _ROW + (0.0 if self.costs is None else _DECIDED)
+        return self.task.seconds(rows) + per_row * len(rows) * len(self.task.models)
 
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return the comparison and the ``model_diagrams`` as plain JSON."""
         comparison = comparison_document(self.task.run(rows, device=device), {})
         drawn = model_diagrams(self.task.models, rows.reduction)
-        return comparison if drawn is None else {**comparison, "model_diagrams": drawn}
+        comparison |= {} if drawn is None else {"model_diagrams": drawn}
+        if self.costs is not None:
+            resampling = self.task.evaluation.resampling
+            comparison["decisions"] = decisions_document(
+                self.task.models, rows.reduction, self.costs, resampling.level, resampling.seed
+            )
+        return comparison
 
 
 def report_of_models(
-    models: Mapping[str, Rows], reduction: str | None = None, *, seed: int = 0
+    models: Mapping[str, Rows],
+    reduction: str | None = None,
+    costs: Sequence[float] | None = None,
+    *,
+    seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the full report of several models on the same rows as plain JSON, and its options."""
     from calibrant.comparison import Comparison
 
     batches, rows = {name: own.batch for name, own in models.items()}, next(iter(models.values()))
     resampling = Resampling.read(LEVEL, RESAMPLES, seed)
-    operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling))
+    operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling), costs)
     document = operation.document(operation.check(rows.batch, rows.groups))
-    return document, options_of_models(list(models), reduction, seed=seed)
+    return document, options_of_models(list(models), reduction, costs, seed=seed)
 
 
-def options_of_models(names: Sequence[str], reduction: str | None, *, seed: int) -> dict[str, Any]:
+def options_of_models(
+    names: Sequence[str], reduction: str | None, costs: Sequence[float] | None = None, *, seed: int
+) -> dict[str, Any]:
     """Return the options of ``POST /compare`` that a report of models has by default, with the names of the models."""
     options = {"models": list(names), "interval": LEVEL, "resamples": RESAMPLES, "seed": seed}
-    return options if reduction is None else {**options, "reduction": reduction}
+    return {**options, **section_options(reduction, costs=costs)}
+
+
+def section_options(
+    reduction: str | None, *, grades: bool = False, costs: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """Return the options of a request that a report has beside those of its evaluation, without defaults."""
+    options = {"reduction": reduction, "grades": grades or None, "costs": None if costs is None else list(costs)}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def report_of_rows(
-    rows: Rows, reduction: str | None = None, map: CalibrationMap | None = None, *, seed: int = 0
+    rows: Rows,
+    reduction: str | None = None,
+    map: CalibrationMap | None = None,
+    *,
+    grades: bool = False,
+    costs: Sequence[float] | None = None,
+    seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the full report of the rows of a call as plain JSON, and its options."""
+    report, checked, options = default_report(
+        rows.batch, rows.groups, reduction, map, grades=grades, costs=costs, seed=seed
+    )
+    return report.document(checked), options
+
+
+def default_report(
+    batch: Batch,
+    groups: Sequence[str] | None,
+    reduction: str | None = None,
+    map: CalibrationMap | None = None,
+    *,
+    grades: bool = False,
+    costs: Sequence[float] | None = None,
+    seed: int = 0,
+) -> tuple[ClassReport, CheckedBatch, dict[str, Any]]:
+    """Return the full report of rows, which is not computed yet, the checked rows, and its options."""
     training = UNKNOWN if map is None else training_of(map)
-    operation = ClassEvaluation(Evaluation((), reduction, map, training=training))
-    checked = operation.check(rows.batch, rows.groups)
-    options = report_options(len(rows.batch), rows.batch.predictions.n_classes, checked.reduction, {}, seed=seed)
-    document = ClassReport.of(operation, checked, options, recommends=map is None).document(checked)
+    operation = ClassEvaluation(Evaluation((), reduction, map, training=training), grades=grades, costs=costs)
+    checked = operation.check(batch, groups)
+    options = report_options(len(batch), batch.predictions.n_classes, checked.reduction, {}, seed=seed)
+    report = ClassReport.of(operation, checked, options, recommends=map is None)
     options.pop("by_group")
-    return document, options if reduction is None else {**options, "reduction": reduction}
+    return report, checked, {**options, **section_options(reduction, grades=grades, costs=costs)}
 
 
 def segments_fields(batch: Batch, reduction: str | None, *, seed: int = 0, restricted: bool = False) -> dict[str, Any]:
@@ -470,6 +533,49 @@ def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any
     from calibrant.decisions.grades import grade_results
 
     return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
+
+
+def decision_events(models: Mapping[str, Batch], reduction: str | None, costs: Sequence[float]) -> dict[str, Event]:
+    """Return the event of each model on which decisions are made; raise ``InvalidOption`` for costs that are none."""
+    from calibrant.decisions.decision_curve import check_events
+    from calibrant.decisions.thresholds import read_criterion
+
+    read_criterion(costs=costs)
+    events = {name: event_of(batch, reduction, None) for name, batch in models.items()}
+    check_events(events)
+    return events
+
+
+def decisions_document(
+    models: Mapping[str, Batch], reduction: str | None, costs: Sequence[float], level: float | None, seed: int = 0
+) -> dict[str, Any]:
+    """Return the decisions of models at the threshold that costs determine, as plain JSON, with decision curves.
+
+    ``differences`` are those of the cost per row, of pairs of models on the same rows.
+    """
+    from calibrant.decisions.decision_curve import curve_of
+    from calibrant.decisions.thresholds import read_criterion, threshold_of
+
+    events, criterion = decision_events(models, reduction, costs), read_criterion(costs=costs)
+    own = LEVEL if level is None else level
+    decisions = {name: threshold_of(event, criterion, own, seed) for name, event in events.items()}
+    threshold = next(iter(decisions.values())).threshold
+    of_negative = criterion.value[1]  # c_FN times net benefit is, but for a constant, minus the cost
+    differences = {
+        pair: {
+            "value": -of_negative * float(curve.value[0]),
+            "interval": (-of_negative * float(curve.high[0]), -of_negative * float(curve.low[0])),
+        }
+        for pair, curve in curve_of(events, np.array([threshold]), own).differences.items()
+    }
+    return {
+        "costs": list(criterion.value),
+        "threshold": threshold,
+        "level": own,
+        "models": {name: plain_results(decision.measures) for name, decision in decisions.items()},
+        "differences": differences,
+        "diagrams": event_diagrams(events, ("decision-curve",)),
+    }
 
 
 def n_classes_of(evaluation: Evaluation, rows: CheckedBatch) -> int | None:

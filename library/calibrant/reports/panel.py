@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -107,11 +107,7 @@ def group_diagrams(rows: CheckedBatch) -> dict[str, Any] | None:
     measured, members = subject(rows.batch, rows.reduction), rows.members or {}
     if not isinstance(measured, Event) or not 2 <= len(members) <= MOST:
         return None
-    (request,) = read_diagrams(["reliability"])
-    return {
-        name: {"n": len(own), "diagrams": {"reliability": request.drawn(measured.rows(own))}}
-        for name, own in members.items()
-    }
+    return event_diagrams({name: measured.rows(own) for name, own in members.items()}, ("reliability",))
 
 
 #: The diagrams of each model of a comparison.
@@ -124,12 +120,16 @@ def model_diagrams(models: Mapping[str, Batch], reduction: str) -> dict[str, Any
     Returns None if the reduction is not one event. O(models n log n).
     """
     subjects = {name: subject(batch, reduction) for name, batch in models.items()}
-    requests = read_diagrams(OF_MODELS)
+    return event_diagrams({name: of for name, of in subjects.items() if isinstance(of, Event)}, OF_MODELS) or None
+
+
+def event_diagrams(events: Mapping[str, Event], diagrams: Sequence[str]) -> dict[str, Any]:
+    """Return the number of rows and the diagrams of each event by name."""
+    requests = read_diagrams(diagrams)
     return {
-        name: {"n": len(of), "diagrams": {request.key: request.drawn(of) for request in requests}}
-        for name, of in subjects.items()
-        if isinstance(of, Event)
-    } or None
+        name: {"n": len(event), "diagrams": {request.key: request.drawn(event) for request in requests}}
+        for name, event in events.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrant.core.arguments import explained
-from calibrant.core.batch import Scale
+from calibrant.core.batch import Batch, Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import CalibrationError
 from calibrant.core.inputs import read_rows, reduction_by_name, reduction_with_name
 from calibrant.core.results import PlainResult
+from calibrant.evaluation import CheckedBatch
 from calibrant.reports.advice import advice
-from calibrant.reports.operations import report_of_rows
+from calibrant.reports.operations import ClassReport, default_report
 from calibrant.reports.verdict import verdict
 
 
@@ -145,8 +146,25 @@ def recommend(
         scale=scale,
     )
     rows.warn_of_kind()
-    document, _ = report_of_rows(rows, reduction_by_name(reduction, rows.class_names), seed=seed)
-    recommendation, names = document["recommendation"], rows.class_names
+    return recommendation_of(*checked_report(rows.batch, rows.class_names, reduction, seed=seed), rows.class_names)
+
+
+def checked_report(
+    batch: Batch, names: tuple[str, ...] | None, reduction: str | None, *, seed: int
+) -> tuple[ClassReport, CheckedBatch]:
+    """Return the report that recommends a map for rows, which is not computed yet, and the checked rows.
+
+    The rows may have features, of which it searches no segments.
+    """
+    whole = replace(batch, predictions=replace(batch.predictions, features=None))
+    report, rows, _ = default_report(whole, None, reduction_by_name(reduction, names), seed=seed)
+    return report, rows
+
+
+def recommendation_of(report: ClassReport, rows: CheckedBatch, names: tuple[str, ...] | None) -> RecommendedMap:
+    """Compute a report, and return the map that it recommends."""
+    document = report.document(rows)
+    recommendation = document["recommendation"]
     advised = advice(document, lambda name: reduction_with_name(name, names))
     if advised is None:
         raise CalibrationError("the report has no recommendation")

@@ -71,6 +71,7 @@ def _python_of_models(
     others = {name: value for name, value in stated.items() if name not in ("reduction", "seed")}
     call = "compare" if others != {name: _DEFAULTS.get(name) for name in others} else "report"
     used = {name: value for name, value in stated.items() if call == "compare" or name not in others}
+    used |= {"costs": options["costs"]} if call == "report" and "costs" in options else {}
     arguments = [f"    {name}={value!r}," for name, value in (used | dict(reading)).items()]
     if about.loading:
         first = ["", "rows = next(iter(models.values()))", f"report = calibrant.{call}("]
@@ -150,13 +151,17 @@ def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[s
     arguments = [f"    {name}={value!r}," for name, value in (stated | _reading(about)).items()]
     if about.applying is not None:
         arguments.append(f"    map={about.applying},")
+    where = "rows." if about.loading else ""
+    rows = f"    {where}predictions, {where}labels,"
+    call = ["report = calibrant.evaluate(", rows, *(f"    {name}={where}{name}," for name in arrays), *arguments, ")"]
+    if "costs" in options:
+        decided = {name: options[name] for name in ("costs", "interval", "reduction", "seed") if name in options}
+        call += ["decisions = calibrant.best_threshold(", rows]
+        call += [f"    {name}={where}{name}," for name in arrays if name in ("weights", "clusters")]
+        call += [*(f"    {name}={value!r}," for name, value in (decided | _reading(about)).items()), ")"]
     if about.loading:
-        given_rows = "".join(f" {name}=rows.{name}," for name in arrays)
-        rows = f"    rows.predictions, rows.labels,{given_rows}"
-        return [*about.loading, "", "report = calibrant.evaluate(", rows, *arguments, ")"]
+        return [*about.loading, "", *call]
     origin = [] if about.origin is None else [f"# {', '.join(['predictions', 'labels', *arrays])}: {about.origin}"]
-    others = [f"    {name}={name}," for name in arrays]
-    call = ["report = calibrant.evaluate(", "    predictions, labels,", *others, *arguments, ")"]
     return ["import calibrant", "", *origin, *call]
 
 

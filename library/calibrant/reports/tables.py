@@ -11,6 +11,7 @@ from calibrant.decisions.segments import search_of
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
 from calibrant.reports import lookup, numbers
+from calibrant.reports.figures import Figure
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import ALPHA, error_interval
 from calibrant.reports.text import cleaned
@@ -318,12 +319,16 @@ def _gap(title: str, gap: Mapping[str, Any], level: float) -> str:
 
 @dataclass(frozen=True)
 class NamedRows:
-    """Rows with names as text: sentences, the caption, and the columns of each row with what is below a number."""
+    """Rows with names as text: sentences, the caption, and the columns of each row with what is below a number.
+
+    ``figures`` stand above the table.
+    """
 
     sentences: tuple[str, ...]
     caption: str
     columns: list[str]
     rows: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    figures: Sequence[Figure] = ()
 
 
 def segmented(report: Mapping[str, Any]) -> NamedRows | None:

@@ -20,6 +20,7 @@ def test_a_first_request_for_a_call_loads_all_calls_of_its_pattern(pattern: re.P
         "/monitors",
         "/docs",
         "/decisions",
+        "/recommendations",
         "/audit",
         "/datasets",
         "/monitors/x/backfill",

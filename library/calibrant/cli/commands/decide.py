@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from calibrant.cli.engine import engine_of
-from calibrant.cli.options import SEED, Seed
+from calibrant.cli.options import SEED, CostsOfErrors, Seed, read_numbers
 from calibrant.cli.output import Json, table, write_json, write_lines
 from calibrant.cli.rows import Columns, File, note_reduction, read_model_rows, read_rows, reads_a_file, reduction_of
 from calibrant.cli.server_url import Server
@@ -22,21 +22,11 @@ from calibrant.core.results import interval_of, text_of
 _LEVEL = 0.95
 
 
-def _numbers(text: str | None, flag: str) -> list[float] | None:
-    try:
-        return None if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter("must be numbers, separated by commas", param_hint=flag) from None
-
-
 @reads_a_file("features", "known", "groups", "times", "by", "level", "levels")
 def decide(
     file: File,
     columns: Columns,
-    costs: Annotated[
-        str | None,
-        typer.Option("--costs", help="Costs of a false positive and of a false negative, such as 1,5."),
-    ] = None,
+    costs: CostsOfErrors = None,
     capacity: Annotated[
         float | None,
         typer.Option("--capacity", help="The most positive decisions: a number of rows, or a fraction below 1."),
@@ -58,10 +48,10 @@ def decide(
     as_json: Json = False,
     server: Server = None,
 ) -> None:
-    options: dict[str, Any] = {"costs": _numbers(costs, "--costs"), "capacity": capacity}
+    options: dict[str, Any] = {"costs": read_numbers(costs, "--costs"), "capacity": capacity}
     options |= {"precision": precision, "recall": recall}
     criteria = {name: value for name, value in options.items() if value is not None}
-    at = _numbers(thresholds, "--thresholds")
+    at = read_numbers(thresholds, "--thresholds")
     if criteria and at is not None:
         raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
     several, reduction = len(columns["predictions"] or ()) > 1, columns["reduction"]

@@ -48,10 +48,10 @@ def sample_size(
     forms: dict[str, Any] = {"prevalence": prevalence, "logit_normal": logit_normal, "beta": beta}
     if (file is not None) + sum(value is not None for value in forms.values()) != 1:
         raise typer.BadParameter("give one of a file, --prevalence, --logit-normal or --beta")
-    if file is not None:
-        rows = read_rows(file, columns, labelled=False)
-        forms = {"predictions": rows.predictions, "scale": rows.scale}
     with errors_in_a_line():
+        if file is not None:
+            rows = read_rows(file, columns, labelled=False)
+            forms = {"predictions": rows.predictions, "scale": rows.scale}
         size = needed.sample_size(**forms, oe_width=oe_width, slope_width=slope_width, level=interval)
         if as_json:
             write_json(asdict(size))

@@ -165,6 +165,26 @@ class GroupDiagrams(WireAnswer):
     diagrams: dict[str, DiagramAnswer]  # data of each diagram by its key
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostDifference(WireAnswer):
+    """Cost per row of the decisions of one model minus that of another, on the same rows."""
+
+    value: float  # value; None if it is undefined
+    interval: tuple[float, float]  # confidence interval; None if none was requested or it is unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostDecisions(WireAnswer):
+    """Decisions of models at the threshold that the costs of errors determine."""
+
+    costs: tuple[float, float]  # costs of a false positive and of a false negative
+    threshold: float  # decisions are positive from this probability up
+    level: float  # level of the intervals
+    models: dict[str, dict[str, MeasureAnswer]]  # what the decisions are like, by model; or by `model`
+    differences: dict[str, CostDifference]  # of pairs of models; empty for one model
+    diagrams: dict[str, GroupDiagrams]  # decision curves by model
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReportAnswer(ReportConveniences, WireAnswer):
     """The response of ``POST /evaluate``."""
@@ -200,6 +220,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     recommendation: dict[str, Any] | None = None
     sets: CoverageAnswer | None = None  # in a report requested as HTML with `sets`: their coverage
     grades: GradesAnswer | None = None  # in a report requested as HTML with `grades`: the tests of the grades
+    #: in a report requested as HTML with `costs`: the decisions at their threshold
+    decisions: CostDecisions | None = None
     #: in a report requested as HTML of rows with features: segments with a gap before the map
     segments: SegmentsAnswer | None = None
     #: in such a report: why no segments were searched, such as that rows are in clusters

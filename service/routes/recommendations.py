@@ -1,0 +1,44 @@
+"""The route of the recommended map."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from backend.recommendations import recommend
+from schemas.recommendations import RecommendationAnswer, RecommendBody, RecommendOptions
+from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
+from service.context import Here, answer
+from service.formats.body import read_payload
+from service.formats.options import read_options
+from service.threads import run_in_thread
+
+calls = Calls("evaluate")
+
+
+@calls.add(
+    Call(
+        "POST",
+        "/recommendations",
+        access="maps:read",
+        body=rows(RecommendBody),
+        answer=RecommendationAnswer,
+        problems=(*OF_ROWS, "unknown-batch-reference", "unknown-reduction", "prediction-kind-mismatch"),
+        client=(ClientMethod("recommend"),),
+        samples=(Sample("few-rows", "Twelve rows, too few for a map", {"predictions": PREDICTIONS, "labels": LABELS}),),
+    )
+)
+async def post_recommendations(request: Request, here: Here) -> Response:
+    """Recommend a calibration map, or none: what a report recommends, with its reasons.
+
+    Fast methods are compared by cross-fitting. Of those whose log loss improves significantly, and whose Brier score
+    does not become significantly worse, it is the simplest within one standard error of the best.
+
+    Examples
+    --------
+    >>> result = client.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30)
+    >>> result.method, len(result.candidates)
+    ('spline', 5)
+    """
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, RecommendOptions)
+    return answer(await run_in_thread(recommend, here, payload.arrays, options))

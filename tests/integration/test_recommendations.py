@@ -1,0 +1,117 @@
+"""``POST /recommendations``, its method and the command, which answer as ``calibrant.recommend``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.client import Calibrant
+from service.stack import Stack
+from tests.integration.responses import body_of, problem_of
+
+RANDOM = np.random.default_rng(5)
+Z = RANDOM.normal(0.0, 2.0, 600)
+P = (1.0 / (1.0 + np.exp(-Z))).round(6)
+Y = (RANDOM.random(600) < 1.0 / (1.0 + np.exp(-Z / 2.0))).astype(int)
+ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        {},
+        {"seed": 3, "weights": [1.0 + i % 3 for i in range(600)], "weights_kind": "frequency"},
+        {"clusters": [str(i // 4) for i in range(600)]},
+    ],
+)
+def test_the_call_and_the_method_recommend_as_the_library(
+    http: httpx.Client, client: Calibrant, used: dict[str, Any]
+) -> None:
+    expected = _plain(calibrant.recommend(P, Y, **used).to_dict())
+    assert body_of(http.post("/recommendations", json=ROWS | used)) == expected
+    assert _plain(client.recommend(P, Y, **used).to_dict()) == expected
+
+
+def test_stored_rows_and_named_classes_have_the_recommendation_of_the_library(client: Calibrant) -> None:
+    batch = client.upload(P, Y).id
+    assert client.recommend(batch).method == calibrant.recommend(P, Y).method != "identity"
+    probs = np.random.default_rng(2).dirichlet([1.0, 1.0, 1.0], 90)
+    labels = [["a", "b", "c"][row.argmax()] for row in probs]
+    named: dict[str, Any] = {"class_names": ["a", "b", "c"], "reduction": "class:b"}
+    answer = client.recommend(probs, labels, **named)
+    assert _plain(answer.to_dict()) == _plain(calibrant.recommend(probs, labels, **named).to_dict())
+    assert answer.reduction == "class:1"
+
+
+def test_features_of_the_rows_do_not_change_the_recommendation(http: httpx.Client) -> None:
+    plain = body_of(http.post("/recommendations", json=ROWS))
+    assert body_of(http.post("/recommendations", json=ROWS | {"features": {"z": Z.tolist()}})) == plain
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "pointer"),
+    [
+        ({"predictions": [2.0, *P.tolist()[1:]]}, "out-of-range", "/predictions/0"),
+        ({"labels": None}, "invalid-field", "/labels"),
+        ({"labels": Y.tolist()[:-1]}, "length-mismatch", "/labels"),
+        ({"reduction": "class:7"}, "unknown-reduction", "/reduction"),
+        ({"seed": -1}, "invalid-field", "/seed"),
+        ({"map": "spam:1"}, "invalid-field", "/map"),
+        ({"batch": "batch_none"}, "invalid-field", "/batch"),
+        ({"predictions": [], "labels": []}, "empty-batch", "/predictions"),
+    ],
+)
+def test_wrong_requests_are_refused_by_name(
+    http: httpx.Client, change: dict[str, Any], code: str, pointer: str
+) -> None:
+    assert problem_of(http.post("/recommendations", json=ROWS | change)) == (422, code, pointer)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my scores.csv"
+    path.write_text("\n".join(["score,y", *(f"{p},{y}" for p, y in zip(P, Y, strict=True)), ",1", ""]), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("on_server", [False, True])
+def test_the_command_recommends_as_the_library_and_prints_the_fit(service: Stack, file: Path, on_server: bool) -> None:
+    words = ["recommend", str(file), "--prediction", "score", "--drop-missing"]
+    words += ["--server", service.url] if on_server else []
+    expected = calibrant.recommend(P, Y)
+    printed = CliRunner().invoke(app, [*words, "--json"])
+    assert printed.exit_code == 0, printed.output
+    assert json.loads(printed.stdout) == _plain(expected.to_dict())
+    shown = CliRunner().invoke(app, words, prog_name="calibrant")
+    assert expected.headline in shown.stdout
+    line = shown.stderr.splitlines()[-1].partition("to fit it: ")[2]
+    fitted = CliRunner().invoke(app, [*shlex.split(line)[1:], "--json"])
+    assert fitted.exit_code == 0, fitted.output
+    assert json.loads(fitted.stdout)["method"] == expected.method
+
+
+def test_the_command_keeps_predictions_that_no_map_improves(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("p,y\n" + "0.5,0\n0.5,1\n" * 4, "utf-8")
+    shown = CliRunner().invoke(app, ["recommend", str(path)])
+    assert shown.exit_code == 0
+    assert "to fit it" not in shown.output
+
+
+def test_the_command_refuses_missing_rows_with_the_flag_that_drops_them(file: Path) -> None:
+    refused = CliRunner().invoke(app, ["recommend", str(file), "--prediction", "score"])
+    assert refused.exit_code == 1
+    assert "--drop-missing" in refused.stderr

@@ -1,0 +1,128 @@
+"""Decisions at the threshold of costs in a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import calibrant
+from calibrant.cli.main import app
+from calibrant.core.errors import CalibrationError
+
+RANDOM = np.random.default_rng(8)
+P = RANDOM.random(600).round(4)
+Y = (RANDOM.random(600) < P).astype(int)
+COSTS = (1.0, 4.0)
+SQUARE = (P**2).round(6)
+MODELS = {"<b>one</b>": P, "square": SQUARE}
+
+
+def _section(html: str) -> str:
+    return html.partition('id="report-decisions"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize("used", [{}, {"clusters": np.arange(600) // 3}, {"weights": 1.0 + np.arange(600) % 3}])
+def test_a_report_has_the_decisions_of_the_costs(used: dict[str, Any]) -> None:
+    made = calibrant.report(P, Y, costs=COSTS, seed=3, **used)
+    expected = calibrant.best_threshold(P, Y, costs=COSTS, seed=3, **used)
+    decisions = made.document["decisions"]
+    assert decisions["models"] == {"model": expected.to_dict()["measures"]}
+    assert (decisions["threshold"], decisions["level"], decisions["differences"]) == (expected.threshold, 0.95, {})
+    section = _section(made.html)
+    assert "positive from a probability of 0.2 up" in section
+    assert "Decision curve" in section
+    assert f"{expected['cost'].value:.4f}" in section
+    assert not _section(calibrant.report(P, Y, **used).html)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "sentence"),
+    [
+        (P, Y, "do not cost significantly less"),
+        (SQUARE, Y, "Fit a map, and keep the threshold"),
+        (P[:8], Y[:8] | 1, "What miscalibration costs is unknown"),
+    ],
+)
+def test_a_report_says_what_miscalibration_costs(predictions: Any, labels: Any, sentence: str) -> None:
+    assert sentence in _section(calibrant.report(predictions, labels, costs=COSTS).html)
+
+
+def test_the_cost_of_models_is_compared_on_the_same_rows() -> None:
+    made = calibrant.report(MODELS, Y, costs=COSTS)
+    decisions, (pair,) = made.document["decisions"], made.document["decisions"]["differences"].values()
+    first, second = (measures["cost"]["value"] for measures in decisions["models"].values())
+    assert pair["value"] == pytest.approx(first - second, abs=1e-12)
+    curve = calibrant.decision_curve(MODELS, Y, thresholds=[0.2]).differences["<b>one</b> - square"]
+    assert pair["interval"] == pytest.approx((-4.0 * curve.high[0], -4.0 * curve.low[0]), abs=1e-12)
+    section = _section(made.html)
+    assert "&lt;b&gt;one&lt;/b&gt; cost the least" in section
+    assert "<b>one" not in section
+    assert section.count("<tr") == 4
+    assert "costs=[1.0, 4.0]" in made.html
+
+
+VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "options", "pointer"),
+    [
+        (P, {"costs": (0.0, 1.0)}, "/costs"),
+        (P, {"costs": (1.0, float("nan"))}, "/costs"),
+        (P, {"costs": (1e308, 1e308)}, "/costs"),
+        (P, {"costs": (1.0,)}, "/costs"),
+        (P, {"costs": "15"}, "/costs"),
+        (P, {"map": True}, "/costs"),
+        (VECTORS, {"reduction": "classwise"}, "/reduction"),
+        ({"a": VECTORS, "b": VECTORS[:, ::-1]}, {}, "/reduction"),
+        (MODELS, {"costs": (1.0, -1.0)}, "/costs"),
+    ],
+)
+def test_costs_without_a_threshold_are_refused(predictions: Any, options: dict[str, Any], pointer: str) -> None:
+    if options.get("map"):
+        options = {"map": calibrant.fit("platt", P, Y)}
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.report(predictions, Y, **{"costs": COSTS, **options})
+    assert caught.value.offences[0].pointer == pointer
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    lines = [f"{y},{p},{square}" for y, p, square in zip(Y, P, SQUARE, strict=True)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["y,one,square", *lines, ""]), "utf-8")
+    return path
+
+
+def _written(rows: Path, *arguments: str) -> str:
+    out = rows.with_name("report.html")
+    result = CliRunner().invoke(app, ["report", str(rows), *arguments, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return out.read_text("utf-8")
+
+
+@pytest.mark.parametrize("names", [["one"], ["one", "square"]])
+def test_the_command_writes_the_decisions_and_the_lines_that_make_them_again(rows: Path, names: list[str]) -> None:
+    html = _written(rows, *(word for name in names for word in ("--prediction", name)), "--costs", "1,4")
+    predictions: Any = P if len(names) == 1 else {"one": P, "square": SQUARE}
+    assert _section(html) == _section(calibrant.report(predictions, Y, costs=COSTS).html) != ""
+    scope: dict[str, Any] = {}
+    python = html.rpartition("<pre><code>")[2].partition("</code>")[0]
+    exec(python.replace("&#39;", "'").replace("&#34;", '"'), scope)
+    made = scope["decisions"] if len(names) == 1 else scope["report"].document["decisions"]
+    assert (made.threshold if len(names) == 1 else made["threshold"]) == 0.2
+    assert "&#34;costs&#34;: [1.0, 4.0]" in html
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--costs", "1;4"), ("--costs", "1"), ("--costs", "0,1"), ("--costs", "1,4", "--map", "map.json")],
+)
+def test_the_command_refuses_costs_by_their_flag(rows: Path, arguments: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, ["report", str(rows), "--prediction", "one", *arguments])
+    assert result.exit_code in (1, 2)
+    assert "--costs" in result.output
