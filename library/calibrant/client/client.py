@@ -61,6 +61,7 @@ from calibrant.client.answers import (
     MulticalibrationAnswer,
     Proposal,
     RecalibrationRequested,
+    RecommendationAnswer,
     ReportAnswer,
     ReportsAnswer,
     RuleState,
@@ -619,6 +620,7 @@ class Calibrant(Connection):
         keep_batch: bool | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
+        costs: list[float] | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
@@ -648,6 +650,9 @@ class Calibrant(Connection):
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
+        costs : sequence of float, optional
+            Costs of a false positive and of a false negative: decisions at their threshold are a section of a report
+            requested as HTML.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -705,6 +710,7 @@ class Calibrant(Connection):
                         "keep_batch": keep_batch,
                         "measures": measures,
                         "reduction": reduction,
+                        "costs": costs,
                         "interval": interval,
                         "resamples": resamples,
                         "cluster_variance": cluster_variance,
@@ -1027,6 +1033,7 @@ class Calibrant(Connection):
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
         of: str | None = None,
+        costs: list[float] | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
@@ -1064,6 +1071,9 @@ class Calibrant(Connection):
         of : {"debiased", "plain"}, optional
             For a comparison: compare debiased values, if every contestant has one, or plain ones; by default
             ``debiased``.
+        costs : sequence of float, optional
+            Costs of a false positive and of a false negative: decisions at their threshold are a section of a report
+            requested as HTML.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -1120,6 +1130,7 @@ class Calibrant(Connection):
                         "reduction": reduction,
                         "maps": maps,
                         "of": of,
+                        "costs": costs,
                         "interval": interval,
                         "resamples": resamples,
                         "cluster_variance": cluster_variance,
@@ -1966,6 +1977,51 @@ class Calibrant(Connection):
                     own_labels,
                 ),
                 DecisionThresholdAnswer,
+            )
+        )
+
+    def recommend(
+        self,
+        batch: str | BatchRecord | ArrayLike | None = None,
+        *own_labels: ArrayLike,
+        reduction: str | None = None,
+        seed: int | None = None,
+        **rows: Unpack[RowArguments],
+    ) -> RecommendationAnswer:
+        """Recommend a calibration map, or none: what a report recommends, with its reasons.
+
+        Parameters
+        ----------
+        batch : str, BatchRecord or array_like, optional
+            A stored batch or its id; or predictions.
+        *own_labels : array_like
+            Labels, after predictions.
+        reduction : str, optional
+            What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
+            class, as in class:dog.
+        seed : int, optional
+            Seed of resamples, folds and, from 20,000 rows on, of the sample of rows; by default ``0``.
+        **rows
+            ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
+            ``pos_label``.
+
+        Returns
+        -------
+        RecommendationAnswer
+            The response of ``POST /recommendations``.
+
+        Examples
+        --------
+        >>> result = client.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30)
+        >>> result.method, len(result.candidates)
+        ('spline', 5)
+        """
+        return self._run(
+            answered(
+                with_class_rows(
+                    self._patience, "/recommendations", rows, {"reduction": reduction, "seed": seed}, batch, own_labels
+                ),
+                RecommendationAnswer,
             )
         )
 
