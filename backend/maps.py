@@ -41,7 +41,7 @@ def import_map(requester: Requester, options: ImportOptions) -> MapRecord:
 
 
 def change_map(requester: Requester, ref: str, changes: MapChanges, require: Require) -> MapRecord:
-    """Merge changes into the tags and the description of a map."""
+    """Merge changes into what callers say about a map."""
 
     def change(record: MapRecord) -> MapRecord:
         require(record)

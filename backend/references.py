@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -27,7 +26,7 @@ from backend.kinds.classes import (
 )
 from backend.kinds.sets import gives_sets
 from backend.requester import Requester
-from backend.settings import variable_of
+from backend.settings import shared_setting
 from backend.sources import Sources, opened
 from backend.store.chores import Chore, schedule
 from backend.store.errors import UnknownSource
@@ -276,7 +275,7 @@ def _gathered(run: Run, rows: SourceRows, reduction: str | None, scale: Any, kin
 def _counted_by_dask(run: Run, rows: SourceRows, scan: Scan, columns: Columns, scale: Any) -> SourceContent:
     from calibrant.distributed.cluster import gather_on_cluster  # few workers need it
 
-    scheduler = os.environ.get(variable_of("dask_scheduler"), "")
+    scheduler = shared_setting("dask_scheduler")
     if not scheduler:
         raise EngineUnavailable("the setting dask_scheduler of the worker is empty")
     source = Sources.of_environment(run.tenant).find(rows.source)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import UnionType
-from typing import Any, NamedTuple, get_type_hints
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 #: The beginning of the name of every environment variable.
 PREFIX = "CALIBRANT_"
@@ -24,15 +26,19 @@ def setting(
     low: float | None = None,
     high: float = MOST,
     check: Callable[[str], None] | None = None,
+    example: str | None = None,
     limit: bool = False,
 ) -> Any:
     """A field that is a setting; ``GET /limits`` lists it if ``limit`` is true.
 
-    A number lies between ``low``, if there is one, and ``high``; ``check`` raises ``ValueError`` for an invalid text.
+    A number lies between ``low``, if there is one, and ``high``. ``check`` raises ``ValueError`` for an invalid text;
+    it accepts ``example``, which ``meaning`` may show as ``{example}``. Raises ``TypeError`` for one without the other.
     """
-    return field(
-        default=default, metadata={"meaning": meaning, "low": low, "high": high, "check": check, "limit": limit}
-    )
+    if (check is None) != (example is None):
+        raise TypeError("a setting that checks its text needs an example that it accepts: setting(..., example=TEXT)")
+    shown = meaning if example is None else meaning.replace("{example}", example)
+    rules = {"low": low, "high": high, "check": check, "example": example, "limit": limit}
+    return field(default=default, metadata={"meaning": shown, **rules})
 
 
 def check_address(text: str) -> None:
@@ -102,20 +108,21 @@ class SharedSettings:
     )
     sources: str = setting(
         "",
-        'sources of rows in files by name, as JSON, or as a table of the file of settings, such as {"scores": {"root": '
-        '"s3://bucket/folder", "write": true, "tenants": ["risk"]}}; roots are file://, s3://, gs:// or abfs://, with '
-        "credentials from the environment or the identity of the machine; without tenants, all may read; endpoint and "
-        "region are those of an object store that is not Amazon's; default: none; set the same value for the API and "
-        "for the workers",
+        "sources of rows in files by name, as JSON, or as a table of the file of settings, such as {example}; roots "
+        "are file://, s3://, gs:// or abfs://, with credentials from the environment or the identity of the machine; "
+        "without tenants, all may read; endpoint and region are those of an object store that is not Amazon's; "
+        "default: none; set the same value for the API and for the workers",
         check=check_sources,
+        example='{"scores": {"root": "s3://bucket/folder", "write": true, "tenants": ["risk"]}}',
     )
     dask_scheduler: str = setting(
         "",
         "address of a Dask scheduler, whose cluster counts the rows of sources for requests with the engine dask, such "
-        "as tls://dask.example.com:8786, or tcp:// in a network that only trusted programs can reach; certificates are "
-        "those of Dask's own configuration, such as DASK_DISTRIBUTED__COMM__TLS__CA_FILE; default: none; set the same "
-        "value for the API and for the workers",
+        "as {example}, or tcp:// in a network that only trusted programs can reach; certificates are those of Dask's "
+        "own configuration, such as DASK_DISTRIBUTED__COMM__TLS__CA_FILE; default: none; set the same value for the "
+        "API and for the workers",
         check=check_scheduler,
+        example="tls://dask.example.com:8786",
     )
     drain_seconds: float = setting(
         10.0,
@@ -126,14 +133,15 @@ class SharedSettings:
     )
     otlp_endpoint: str | None = setting(
         None,
-        "OpenTelemetry collector that receives traces, such as http://localhost:4318; needs the extra telemetry of "
+        "OpenTelemetry collector that receives traces, such as {example}; needs the extra telemetry of "
         "calibrant-server",
         check=check_address,
+        example="http://localhost:4318",
     )
 
 
 class Setting(NamedTuple):
-    """One setting: ``low`` and ``high`` are its bounds, ``limit`` is whether ``GET /limits`` lists it."""
+    """One setting, with the arguments of ``setting``."""
 
     name: str
     kind: type | UnionType
@@ -142,7 +150,14 @@ class Setting(NamedTuple):
     low: float | None
     high: float
     check: Callable[[str], None] | None
+    example: str | None
     limit: bool
+
+    @property
+    def value_type(self) -> type[Any]:
+        """The type of its values other than None."""
+        (kind,) = {part for part in get_args(self.kind) or (self.kind,) if part is not NoneType}
+        return kind
 
 
 def settings_of(kind: type[Any]) -> Iterator[Setting]:
@@ -161,3 +176,25 @@ def flag_of(name: str) -> str:
 def variable_of(name: str) -> str:
     """The environment variable of a setting."""
     return PREFIX + name.upper()
+
+
+# --- Settings of a supervisor in the processes of its workers, which have them in their environment
+
+
+def variables_of(settings: Any) -> dict[str, str]:
+    """The environment variables of all settings of an object that have a value."""
+    values = ((setting.name, getattr(settings, setting.name)) for setting in settings_of(type(settings)))
+    return {variable_of(name): str(value) for name, value in values if value is not None}
+
+
+@cache
+def _shared() -> Mapping[str, Setting]:
+    return {setting.name: setting for setting in settings_of(SharedSettings)}
+
+
+def shared_setting(name: str) -> Any:
+    """The value of a shared setting in the environment of this process, or its default; ``KeyError`` for others."""
+    setting, text = _shared()[name], os.environ.get(variable_of(name))
+    if not text:
+        return setting.default
+    return text == str(True) if setting.value_type is bool else setting.value_type(text)

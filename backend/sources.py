@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 
-from backend.settings import variable_of
+from backend.settings import shared_setting
 from backend.store.errors import UnknownSource
 from calibrant.distributed.storage import Storage, storage_of
 from schemas.sources import SourceDeclaration, read_declarations
@@ -20,7 +19,7 @@ class Sources:
     @classmethod
     def of_environment(cls, tenant: str) -> Sources:
         """The sources of a worker, whose supervisor writes the setting to the environment of its tasks."""
-        return cls(os.environ.get(variable_of("sources"), ""), tenant)
+        return cls(shared_setting("sources"), tenant)
 
     def find(self, name: str, *, write: bool = False, pointer: str = "/source/source") -> SourceDeclaration:
         """Return a source that the tenant may use; raises ``UnknownSource``, also for one of other tenants."""

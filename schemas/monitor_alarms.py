@@ -44,9 +44,7 @@ class AlarmData(Document):
         None, description="the compared value; of an anytime-valid test: the logarithm of the e-value"
     )
     bound: float | None = Field(None, description="the bound that the value is compared with")
-    rows: int | None = Field(
-        None, description="number of rows in the computation: labelled rows, or for drift predictions"
-    )
+    rows: int | None = Field(None, description="number of rows that the rule counted")
     since: Timestamp | None = Field(None, description="when the alarm was raised")
     change: ChangeReading | None = Field(None, description="for an evidence rule: when calibration changed, and how")
     description: str | None = Field(None, description="what the alarm reports, in words")

@@ -176,7 +176,7 @@ class RuleState(Document):
     status: RuleStatus = Field("unknown", description="``unknown`` until there are enough rows")
     since: Timestamp | None = Field(None, description="when the status last changed")
     alarms: int = Field(0, description="number of times that the alarm was raised")
-    rows: int = Field(0, description="number of rows in the last check: labelled rows, or for drift predictions")
+    rows: int = Field(0, description="number of rows that the rule counted at its last check")
     looked_at: Timestamp | None = Field(None, description="when the rule was last checked")
     message: str | None = Field(None, description="what a raised alarm reports, in words")
     challengers: int = Field(0, description="number of challengers requested for the raised alarm")

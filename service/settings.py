@@ -127,12 +127,14 @@ class ScoringSettings:
         "addresses or networks of reverse proxies whose X-Forwarded-For is trusted, separated by commas, or *; "
         "default: none",
         check=_check_proxies,
+        example="10.0.0.0/8",
     )
     root_path: str = setting(
         "",
-        "path below which a reverse proxy serves the service, such as /calibrant; links, redirects, pages and the "
+        "path below which a reverse proxy serves the service, such as {example}; links, redirects, pages and the "
         "OpenAPI document have it; the proxy may remove it from requests or not; default: none",
         check=_check_root_path,
+        example="/calibrant",
     )
     header_timeout: float = setting(
         10.0,
@@ -232,13 +234,15 @@ class Settings(ScoringSettings, SharedSettings):
         "Requests that store get 507 before it is full, because a full volume ends a Redis with appendfsync always. "
         "serve sets the folder of its embedded store; default: not checked",
         check=_check_volume,
+        example="107374182400",
     )
     held_maps: int = setting(256, "number of maps that a process keeps in memory", low=1)
     preload: str = setting(
         "",
-        "maps to keep in memory from the start, separated by commas, such as spam@champion or, for a tenant, "
-        "billing/spam@champion; default: none",
+        "maps to keep in memory from the start, separated by commas, such as {example} or, for a tenant, "
+        "billing/{example}; default: none",
         check=_check_preload,
+        example="spam@champion",
     )
     serve_stale_seconds: int = setting(
         900,
@@ -256,9 +260,9 @@ class Settings(ScoringSettings, SharedSettings):
     )
     cors_origins: str = setting(
         "",
-        "origins that may call the service from a browser, such as https://app.example.com, separated by commas, or *; "
-        "default: none",
+        "origins that may call the service from a browser, such as {example}, separated by commas, or *; default: none",
         check=_check_origins,
+        example="https://app.example.com",
     )
     session_idle: int = setting(
         HOUR, "seconds of inactivity after which a user of the web page is signed out", low=60, high=LONGEST
@@ -267,8 +271,9 @@ class Settings(ScoringSettings, SharedSettings):
     oidc_issuer: str = setting(
         "",
         "issuer whose bearer tokens are accepted beside API keys, exactly as in their claim iss, such as "
-        "https://id.example.com/realms/main; needs the extra oidc of calibrant-server; default: none",
+        "{example}; needs the extra oidc of calibrant-server; default: none",
         check=check_issuer_url,
+        example="https://id.example.com/realms/main",
     )
     oidc_audience: str = setting(
         "",
@@ -278,6 +283,7 @@ class Settings(ScoringSettings, SharedSettings):
         "",
         "URL of the keys of the issuer; default: as in its document /.well-known/openid-configuration",
         check=check_issuer_url,
+        example="https://id.example.com/keys",
     )
     oidc_tenant_claim: str = setting(
         "",

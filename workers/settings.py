@@ -23,6 +23,7 @@ class WorkerSettings(SharedSettings):
         "queues to process, separated by commas: fits, evaluations, fits-gpu; default: fits,evaluations; with CUDA "
         "fits-gpu,fits,evaluations",
         check=_check_queues,
+        example="fits,evaluations",
     )
     processes: int = setting(1, "number of worker processes", low=1, high=4096)
     warm: bool = setting(
@@ -32,9 +33,9 @@ class WorkerSettings(SharedSettings):
     )
     public_url: str = setting(
         "",
-        "address at which users reach the web page, such as https://calibrant.example.com, for links in webhooks; "
-        "default: no links",
+        "address at which users reach the web page, such as {example}, for links in webhooks; default: no links",
         check=check_address,
+        example="https://calibrant.example.com",
     )
     device: str = "cpu"
 

@@ -21,7 +21,7 @@ from rq import Worker
 from rq.worker_registration import REDIS_WORKER_KEYS
 
 from backend.monitors.webhook_targets import Targets
-from backend.settings import variable_of
+from backend.settings import variables_of
 from backend.store.chores import KINDS, WORKERS_OF_KIND, Kind, owner_ended, queue_due, queue_of, read_owners
 from backend.store.jobs.leases import announce, retire
 from backend.store.jobs.queues import EVALUATIONS, FITS, GPU_FITS
@@ -165,11 +165,7 @@ def supervise(plan: WorkerSettings) -> None:
     """
     check_telemetry(plan.otlp_endpoint, os.environ)
     Targets.read(plan.webhook_hosts, plan.webhook_private_addresses)
-    webhooks = ("webhook_hosts", "webhook_private_addresses", "public_url")
-    audit = ("audit_entries", "audit_days")
-    for name in (*webhooks, *audit, "quota_maps", "store_budget", "otlp_endpoint", "sources", "dask_scheduler"):
-        if (value := getattr(plan, name)) is not None:
-            os.environ[variable_of(name)] = str(value)
+    os.environ |= variables_of(plan)
     # Imported objects are permanent. Freezing them keeps the garbage collector from touching their pages in every fork.
     gc.freeze()
     gc.enable()

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from backend.evaluations import run_evaluation
 from backend.fits import run_fit
-from backend.settings import variable_of
+from backend.settings import shared_setting
 from backend.store.errors import RunLost, StorageError, TimeLimit, of_options, problem_of
 from backend.store.jobs.runs import Run
 from backend.store.server.connection import UNAVAILABLE, patiently
@@ -67,7 +67,7 @@ def observe(job: JobRecord, tenant: str, queued_at: datetime | None) -> Iterator
 @contextlib.contextmanager
 def _traced(job: JobRecord, queued_at: datetime | None, observed: Observed) -> Iterator[Root | None]:
     """Open a tracer for one task, because the fork of a task may be killed without cleanup."""
-    tracer = open_tracer(SERVICE, os.environ.get(variable_of("otlp_endpoint")), os.environ)
+    tracer = open_tracer(SERVICE, shared_setting("otlp_endpoint"), os.environ)
     if tracer is None:
         yield None
         return

@@ -11,7 +11,7 @@ from backend.monitors.audit_hooks import AUDIT, send_entries
 from backend.monitors.webhook_requests import Sender
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import Means, attempt
-from backend.settings import variable_of
+from backend.settings import shared_setting, variable_of
 from backend.store.chores import Chore
 from backend.store.store import Store
 
@@ -28,7 +28,5 @@ def deliver(redis: Redis, chore: Chore) -> float | None:
 @cache
 def _means() -> Means:
     """Create the sender from the environment of this process, once."""
-    hosts, addresses, public_url = (
-        os.environ.get(variable_of(name), "") for name in ("webhook_hosts", "webhook_private_addresses", "public_url")
-    )
-    return Means(Sender(Targets.read(hosts, addresses)), public_url=public_url)
+    targets = Targets.read(shared_setting("webhook_hosts"), shared_setting("webhook_private_addresses"))
+    return Means(Sender(targets), public_url=os.environ.get(variable_of("public_url"), ""))

@@ -455,8 +455,6 @@ def check_map_now(record: MonitorRecord, fitted: CalibrationMap) -> None:
 _EXTENT = Extent(2 * CELLS)
 #: Measures with a longer estimate are not supported.
 _MOST_SECONDS = 0.5
-#: Measures of the whole probability vector, which a tally does not store.
-_OF_VECTORS = ("optimal-temperature", "ece-after-temperature", "ece-temperature")
 
 
 def has_interval(measure: Measure) -> bool:
@@ -473,7 +471,7 @@ def _hindered(request: MeasureRequest, reduction: str) -> str | None:
         return "it needs a long fit"
     if request.options.get("binning") == "exact":
         return "exact binning needs individual predictions, and a monitor stores cells"
-    if reduction != "binary" and measure.name in _OF_VECTORS:
+    if reduction != "binary" and measure.needs_vectors:
         return "with this reduction it needs the whole probability vector"
     if request.seconds(_EXTENT, PLAIN) > _MOST_SECONDS:
         return "it takes too long"

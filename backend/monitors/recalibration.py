@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 
 from redis import Redis
@@ -16,7 +15,7 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
-from backend.settings import SharedSettings, variable_of
+from backend.settings import shared_setting
 from backend.store.budget import Quotas, budget_of, default_maps
 from backend.store.chores import Chore
 from backend.store.clock import at
@@ -63,10 +62,10 @@ def recalibrate(redis: Redis, chore: Chore) -> float | None:
 
 def most_maps(redis: Redis) -> int:
     """The quota of maps, from the settings of the worker."""
-    if most := os.environ.get(variable_of("quota_maps")):
-        return int(most)
-    part = float(os.environ.get(variable_of("store_budget"), SharedSettings.store_budget))
-    return default_maps(budget_of(redis.info("memory"), part))
+    most: int | None = shared_setting("quota_maps")
+    if most is not None:
+        return most
+    return default_maps(budget_of(redis.info("memory"), shared_setting("store_budget")))
 
 
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:

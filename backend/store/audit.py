@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import cast
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.settings import SharedSettings, variable_of
+from backend.settings import SharedSettings, shared_setting
 from backend.store.clock import at
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
@@ -42,9 +41,7 @@ class AuditBounds:
     @classmethod
     def of_environment(cls) -> AuditBounds:
         """The bounds in the settings of a process that has no others, such as a worker."""
-        values = (os.environ.get(variable_of(name)) for name in ("audit_entries", "audit_days"))
-        defaults = (SharedSettings.audit_entries, SharedSettings.audit_days)
-        return cls(*(int(value) if value else default for value, default in zip(values, defaults, strict=True)))
+        return cls(shared_setting("audit_entries"), shared_setting("audit_days"))
 
 
 #: The bounds of a command, which does not know those of the service: the next change removes what is too much.

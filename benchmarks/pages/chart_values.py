@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -52,19 +52,11 @@ class SettingsSection:
 
 def _schema_of(setting: Setting) -> dict[str, Any]:
     schema: dict[str, Any] = {"description": f"{setting.meaning} ({variable_of(setting.name)})"}
-    (kind,) = {part for part in get_args(setting.kind) or (setting.kind,) if part is not type(None)}
-    schema |= {"type": ["string", "object"]} if _takes_json(setting) else _TYPES[kind]
+    takes_json = (setting.example or "").startswith("{")  # values have it as an object, or as its text
+    schema |= {"type": ["string", "object"]} if takes_json else _TYPES[setting.value_type]
     if setting.low is not None:
         schema |= {"minimum": setting.low, "maximum": setting.high}
     return schema
-
-
-def _takes_json(setting: Setting) -> bool:
-    """Whether the text of a setting may be a JSON object, which values have as an object."""
-    try:
-        return setting.check is not None and setting.check("{}") is None
-    except ValueError:
-        return False
 
 
 def _section(kind: type[Any], without: type[Any] | None = None, *, log: bool = False) -> Any:

@@ -43,7 +43,7 @@ from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, im
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.measures.measure import PROPER, MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.measures.pooling import Pooled, pooled_groups
 
 if TYPE_CHECKING:
@@ -294,16 +294,12 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         return notes
 
 
-#: Measures that the literature defines as a mean over the classes.
-_CLASSWISE = ("ace", "auroc", "cwce", "sce", "tace")
-
-
 def _reduction_of_all(result: MeasureResult) -> str | None:
     """Return the reduction under which a score or class-wise measure is of all classes; None for other measures."""
-    name = str(result.definition.get("name"))
-    if name in MEASURES and MEASURES[name].family == "Proper scores":
-        return "canonical"
-    return "classwise" if name in _CLASSWISE else None
+    entry = MEASURES.get(str(result.definition.get("name")))
+    if entry is None:
+        return None
+    return "canonical" if entry.family == PROPER else "classwise" if entry.of_classes else None
 
 
 def _measures_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from itertools import product
 from typing import Any
 
 import httpx
@@ -85,18 +86,19 @@ def test_the_command_shows_every_field(service: Stack, client: Calibrant) -> Non
         assert [line for line in shown.splitlines() if name in line and _text(value) in line], name
 
 
-def test_the_page_of_a_map_shows_every_field_and_changes_it(redis: Redis, redis_url: str) -> None:
+def test_the_pages_of_a_map_and_of_its_name_show_every_field_and_change_it(redis: Redis, redis_url: str) -> None:
     scopes = ("write", "read")
     keys = [ApiKeyStore(redis).create(scope, tenant="about", scope=scope).text for scope in scopes]
     with serving(Settings(redis_url)) as url, Visitor(url) as owner, Visitor(url) as reader:
         for visitor, key in zip((owner, reader), keys, strict=True):
             assert visitor.sign_in(key).status_code == 303
         token = {"x-csrf-token": owner.token()}
-        made = owner.post("/maps", json=ROWS | {"method": "platt"} | SAID, headers=token).json()["id"]
+        fit = ROWS | {"method": "platt", "name": "said"} | SAID
+        made = owner.post("/maps", json=fit, headers=token).json()["id"]
         path = f"/ui/maps/{made}"
-        for visitor in (owner, reader):
-            page = visitor.get(path).text
-            assert [name for name, value in SAID.items() if _text(value) not in html.unescape(page)] == []
+        for visitor, address in product((owner, reader), (path, "/ui/maps/said")):
+            page = html.unescape(visitor.get(address).text)
+            assert [name for name, value in SAID.items() if _text(value) not in page] == [], address
         seen = owner.get(path).text.split('name="seen" value="')[1].split('"')[0]
         changed = {name: {"stage": "next"} if name == "tags" else f"another {name}" for name in SAID}
         form = {name: _text(value) for name, value in changed.items()}

@@ -35,7 +35,6 @@ def _counts(tail: Tail) -> Floats:
 class CoverageRuleType(EProcessRuleType[CoverageRule, tuple[SetCoverageReading, int] | None]):
     """A check sees the reading and the rows since the rule's start, None without rows. A challenger does not help."""
 
-    kind = "coverage"
     model = CoverageRule
     calm = "no evidence that the sets have their labels less often than their nominal coverage"
     restarts = "rule"

@@ -83,7 +83,6 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
     A challenger does not help against drift.
     """
 
-    kind = "drift"
     model = DriftRule
     calm = "no evidence that predictions are distributed differently than in the reference"
     restarts = "rule"

@@ -28,7 +28,6 @@ class EvidenceSeen:
 class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
     """Rules of evidence start with the monitor's evidence, and restart together."""
 
-    kind = "evidence"
     model = EvidenceRule
     calm = "the evidence against calibration does not reach the threshold"
     restarts = "evidence"

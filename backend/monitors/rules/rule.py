@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from backend.monitors.windows import Gathered
 from backend.store.clock import at
@@ -66,6 +66,7 @@ NOTHING = Description(None, (), {})
 class RuleType(ABC, Generic[SomeRule, Seen]):
     """A kind of rule. What its checks find is in the field of ``RuleState`` with the name of the kind."""
 
+    #: That of the model.
     kind: ClassVar[RuleKind]
     model: type[SomeRule]
     #: The sentence on the page about a checked rule without an alarm.
@@ -76,6 +77,12 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
     recalibrates: ClassVar[bool]
     #: Keys of the charts of the page that show its alarms.
     charts: ClassVar[Sequence[str]]
+
+    def __init_subclass__(cls) -> None:
+        """Read the kind from the model, if the class has one."""
+        super().__init_subclass__()
+        if "model" in vars(cls):
+            (cls.kind,) = get_args(cls.model.model_fields["kind"].annotation)
 
     def among(self, rules: Iterable[Rule]) -> list[SomeRule]:
         """The rules of this kind."""

@@ -25,7 +25,6 @@ class ComparedValue:
 class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
     """A threshold has hysteresis: it is raised and cleared after several checks in a row."""
 
-    kind = "threshold"
     model = ThresholdRule
     calm = None
     restarts = None

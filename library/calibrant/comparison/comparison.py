@@ -24,7 +24,7 @@ from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, im
 from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.measures.measure import PROPER, MeasureRequest, MeasureResult, answers, extent_of
 from calibrant.measures.scores import mean_over_rows
 
 
@@ -519,7 +519,7 @@ def _fronts(
     request: MeasureRequest, values: Mapping[str, float], reports: Sequence[ContestantReport]
 ) -> dict[str, tuple[str, ...]]:
     """Return the Pareto front against each error, for calibration errors of which smaller is better."""
-    if request.measure.better != "smaller" or request.measure.family == "Proper scores":
+    if request.measure.better != "smaller" or request.measure.family == PROPER:
         return {}
     errors: dict[str, dict[str, Any]] = {
         "classification-error": {report.name: report.classification_error for report in reports},

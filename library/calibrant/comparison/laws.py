@@ -20,7 +20,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.deviations import deviations
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import MeasureRequest, answers
+from calibrant.measures.measure import PROPER, MeasureRequest, answers
 
 #: The fewest batches of a power law.
 LEAST_BATCHES = 5
@@ -371,7 +371,7 @@ def _measured(
 
 def _is_calibration_error(request: MeasureRequest) -> bool:
     """Return whether the measure is a calibration error: smaller is better, and it is not a proper score."""
-    return request.measure.better == "smaller" and request.measure.family != "Proper scores"
+    return request.measure.better == "smaller" and request.measure.family != PROPER
 
 
 def _draws(

@@ -66,6 +66,8 @@ _ONCE, _ROW = 2e-4, 2e-7
 _INTERVAL, _DEALT_ROW, _RESAMPLE, _MULTIPLIER = 1.5e-3, 2e-7, 3e-6, 2e-8
 
 
+#: The family of proper scores, which are no calibration errors.
+PROPER = "Proper scores"
 #: The family of measures that are imprecise with fewer events, or other rows, than this (Vergouwe et al. 2005).
 CLINICAL, _FEWEST = "Clinical and rates", 100
 
@@ -179,6 +181,10 @@ class Measure(Described):
         Which of these that are computed with the value are valid for rows in clusters; others are left out.
     by_outcome : bool
         Whether the influence is centred within each outcome.
+    of_classes : bool
+        Whether the literature defines it as a mean over the classes, which evaluations of one event then say.
+    needs_vectors : bool
+        Whether it needs the vectors behind an event that is not binary; a monitor does not have them.
     own_interval : bool
         Whether the result already has its interval.
     pooled : {"identity", "log", "logit"} or None
@@ -228,6 +234,8 @@ class Measure(Described):
     pooled_p_value: bool = False
     clustered: tuple[str, ...] = ()
     by_outcome: bool = False
+    of_classes: bool = False
+    needs_vectors: bool = False
     own_interval: bool = False
     pooled: Literal["identity", "log", "logit"] | None = None
     distance: Callable[..., Distance] | None = None

@@ -16,7 +16,7 @@ from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.binned import binned_distance, bins_seconds
 from calibrant.measures.improvement import OF_EVENT, OF_VECTOR, ImprovedScore, improvement, out_of_fold, parts_of
 from calibrant.measures.intervals import Distance, Resampling, joined
-from calibrant.measures.measure import Measure, MeasureResult, with_interval
+from calibrant.measures.measure import PROPER, Measure, MeasureResult, with_interval
 from calibrant.measures.scores import (
     BinsOf,
     DecomposedScore,
@@ -39,7 +39,7 @@ from calibrant.measures.scores import (
 from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
 from calibrant.piecewise.options import MAX_FOLDS
 
-_FAMILY = "Proper scores"
+_FAMILY = PROPER
 _PAPER = "Gruber & Buettner (2022)"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from inspect import signature
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,8 @@ _SWEPT = 64
 
 def repeats(request: MeasureRequest) -> bool:
     """Return whether the measure can measure many resamples at once: its options and their values are all known."""
-    at_once = _AT_ONCE.get(request.measure.name)
-    return (
-        at_once is not None
-        and request.options.keys() == at_once.options.keys()
-        and all(known is None or request.options[name] in known for name, known in at_once.options.items())
-    )
+    at_once = AT_ONCE.get(request.measure.name)
+    return at_once is not None and at_once.knows(request.options)
 
 
 def repeated(
@@ -48,8 +45,8 @@ def repeated(
         parts = [event.resamples(rows) for event in ordered]
         values = {}
         for r in together:
-            measure = _AT_ONCE[r.measure.name].measure
-            of_events = [measure(part, debiased[r.key], **r.options) for part in parts]
+            at_once = AT_ONCE[r.measure.name]
+            of_events = [at_once.values(part, debiased[r.key], r.options) for part in parts]
             one_event = isinstance(subject, Event)
             values[r.key] = (
                 of_events[0] if one_event else r.measure.over_classes(np.stack(of_events, axis=-1), r.options)
@@ -112,14 +109,14 @@ def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return sums
 
 
-def _ks(of: _Resamples, _debiased: bool, *, law: str) -> Floats:  # noqa: ARG001 - of the p-value
+def _ks(of: _Resamples, _debiased: bool) -> Floats:
     path = np.abs(_running(of.y - of.p))
     path *= of.ends
     largest: Floats = path.max(axis=1) / of.p.shape[1]
     return largest
 
 
-def _ks_end(of: _Resamples, _debiased: bool, *, law: str) -> Floats:  # noqa: ARG001 - of the p-value
+def _ks_end(of: _Resamples, _debiased: bool) -> Floats:
     end: Floats = (of.y.sum(axis=1) - of.p.sum(axis=1)) / of.p.shape[1]
     return end
 
@@ -204,7 +201,7 @@ def _ece(of: _Resamples, debiased: bool, *, norm: int | str, binning: str, n_bin
     return _error(*of.of_equal_mass.bins(n_bins, np.arange(len(of.p))), norm, debiased)
 
 
-def _ece_sweep(of: _Resamples, debiased: bool, *, norm: int | str, binning: str) -> Floats:  # noqa: ARG001 - one value
+def _ece_sweep(of: _Resamples, debiased: bool, *, norm: int | str) -> Floats:
     cut = of.of_equal_mass
     counts, errors = cut.swept(), np.empty(len(of.p))
     for n_bins in np.unique(counts).tolist():
@@ -213,19 +210,32 @@ def _ece_sweep(of: _Resamples, debiased: bool, *, norm: int | str, binning: str)
     return errors
 
 
-class _AtOnce(NamedTuple):
-    """A measure of many resamples, and the values of each of its options that it knows; None for any."""
+class _AtOnce:
+    """A measure of many resamples, which knows the options that are arguments of its function, and those of ``only``.
 
-    measure: Callable[..., Floats]
-    options: Mapping[str, tuple[object, ...] | None]
+    ``only`` has the values of options that it computes, None for any. Other options, and other values, are computed one
+    resample at a time.
+    """
+
+    def __init__(self, measure: Callable[..., Floats], only: Mapping[str, tuple[object, ...] | None]) -> None:
+        self._measure, self._only = measure, only
+        self._arguments = [name for name, p in signature(measure).parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+    def knows(self, options: Mapping[str, Any]) -> bool:
+        """Return whether all options and their values are known."""
+        return options.keys() == {*self._arguments, *self._only} and all(
+            known is None or options[name] in known for name, known in self._only.items()
+        )
+
+    def values(self, of: _Resamples, debiased: bool, options: Mapping[str, Any]) -> Floats:
+        """Return the measure of each resample: ``(resamples,)``."""
+        return self._measure(of, debiased, **{name: options[name] for name in self._arguments})
 
 
-_LAW, _NORMS = {"law": None}, (1, 2, "max")
-_AT_ONCE: Mapping[str, _AtOnce] = {
-    "ece": _AtOnce(
-        _ece, {"binning": ("equal-mass", "equal-width"), "n_bins": None, "closed": ("left", "right"), "norm": _NORMS}
-    ),
+_NORMS = (1, 2, "max")
+AT_ONCE: Mapping[str, _AtOnce] = {
+    "ece": _AtOnce(_ece, {"binning": ("equal-mass", "equal-width"), "closed": ("left", "right"), "norm": _NORMS}),
     "ece-sweep": _AtOnce(_ece_sweep, {"binning": ("equal-mass",), "norm": _NORMS}),
-    "ks": _AtOnce(_ks, _LAW),
-    "ks-end": _AtOnce(_ks_end, _LAW),
+    "ks": _AtOnce(_ks, {"law": None}),  # of the p-value
+    "ks-end": _AtOnce(_ks_end, {"law": None}),
 }

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from backend.settings import Setting, SharedSettings, settings_of, variable_of
+from backend.settings import (
+    Setting,
+    SharedSettings,
+    setting,
+    settings_of,
+    shared_setting,
+    variable_of,
+    variables_of,
+)
 from service.settings import Settings
 from tests.unit.cli.conftest import Run
 from workers.alive import given_url
@@ -87,6 +95,55 @@ def test_variables_of_other_commands_and_of_the_client_are_accepted(
 def test_settings_of_the_api_and_of_the_workers_are_declared_once() -> None:
     names = [{each.name for each in dataclasses.fields(kind)} for kind in (Settings, WorkerSettings)]
     assert names[0] & names[1] == {each.name for each in dataclasses.fields(SharedSettings)}
+
+
+# --- Settings of a supervisor reach its workers
+
+
+def _other_than_default(setting: Setting) -> object:
+    if setting.value_type is bool:
+        return not setting.default
+    return setting.example or "any" if setting.value_type is str else setting.value_type(setting.high)
+
+
+def test_each_setting_of_a_supervisor_is_read_by_its_workers_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {setting.name: _other_than_default(setting) for setting in settings_of(WorkerSettings)}
+    defaults = {setting.name: setting.default for setting in settings_of(SharedSettings)}
+    for name in values:
+        monkeypatch.delenv(variable_of(name), raising=False)
+    assert {name: shared_setting(name) for name in defaults} == defaults
+    for variable, text in variables_of(WorkerSettings("redis://h", **values)).items():  # type: ignore[arg-type]
+        monkeypatch.setenv(variable, text)
+    assert {name: shared_setting(name) for name in defaults} == {name: values[name] for name in defaults}
+    assert {os.environ[variable_of(name)] for name in values} == set(map(str, values.values()))
+
+
+def test_a_misspelt_setting_is_an_error_in_a_worker() -> None:
+    with pytest.raises(KeyError):
+        shared_setting("quota_map")
+
+
+# --- Texts that are checked
+
+
+@pytest.mark.parametrize(
+    "checked",
+    [one for kind in (Settings, WorkerSettings) for one in settings_of(kind) if one.check is not None],
+    ids=lambda checked: checked.name,
+)
+def test_the_example_of_a_setting_is_a_valid_text_that_is_not_the_default(checked: Setting) -> None:
+    assert checked.check is not None
+    assert checked.example is not None
+    checked.check(checked.example)
+    if checked.default is not None:
+        checked.check(checked.default)
+    assert checked.example != checked.default
+    assert "{example}" not in checked.meaning
+
+
+def test_a_setting_that_checks_its_text_needs_an_example() -> None:
+    with pytest.raises(TypeError, match="example=TEXT"):
+        setting("", "a text", check=lambda text: None)
 
 
 # --- Values out of range

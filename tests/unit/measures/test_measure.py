@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 
 import calibrant
 from benchmarks.agreement import ReferenceAnswer, answers
+from calibrant.core.batch import read_batch
 from calibrant.core.errors import CalibrationError, InvalidOption, UnknownMeasure
 from calibrant.core.options import Option
+from calibrant.core.reductions import Event, subject
 from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Extent, MeasureResult
@@ -48,6 +51,16 @@ WITHOUT_FOLDS: list[Any] = [
 def _answers(reduction: str) -> Mapping[str, MeasureResult]:
     """Every quick measure of the same rows. Measured together, they share what they need."""
     return calibrant.evaluate(*draw_classes(N, K), measures=QUICK, reduction=reduction).measures
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if calibrant.MEASURES[name].event is not None])
+def test_a_measure_of_an_event_needs_nothing_else_unless_its_entry_says_so(name: str) -> None:
+    event = subject(read_batch(*draw_classes(60, 3)), "confidence")
+    assert isinstance(event, Event)
+    (request,) = read_requests([name])
+    values = [request.compute(of).value for of in (event, replace(event, whole=None, origin=None))]
+    uses_more = values[0] != values[1]
+    assert request.measure.needs_vectors >= uses_more, "state needs_vectors in its entry: monitors store no vectors"
 
 
 def _tied() -> tuple[Any, Any]:

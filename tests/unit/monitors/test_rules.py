@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.rule import RuleType
 from backend.monitors.rules.threshold import THRESHOLD, ComparedValue
-from schemas.monitor_rules import RuleKind, RuleState, ThresholdRule
+from schemas.monitor_rules import Rule, RuleKind, RuleState, ThresholdRule
 from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
 from service.errors import InvalidField
 from service.formats.options import read_options
@@ -87,8 +87,13 @@ def test_every_kind_of_rule_has_an_object_a_model_and_a_field_of_its_state(kind:
     assert set(rule_type.charts) <= set(chart_titles(RECORD, "ece"))
 
 
-def test_every_object_is_of_a_kind_that_definitions_accept() -> None:
-    assert tuple(RULE_TYPES) == get_args(RuleKind)
+def test_the_kinds_of_rules_are_the_same_in_each_of_their_four_places() -> None:
+    models = get_args(get_args(Rule)[0])
+    of_models = {model.__name__: get_args(model.model_fields["kind"].annotation)[0] for model in models}
+    kinds = get_args(RuleKind)
+    assert tuple(of_models.values()) == kinds, "Rule and RuleKind of schemas/monitor_rules.py"
+    assert [name for name in RuleState.model_fields if name in kinds] == [*kinds], "RuleState has a field of each kind"
+    assert tuple(RULE_TYPES) == kinds, "RULE_TYPES of backend/monitors/rules/catalogue.py has an object of each kind"
 
 
 @pytest.mark.parametrize("kind", get_args(RuleKind))
