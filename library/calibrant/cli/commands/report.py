@@ -224,7 +224,7 @@ def _forecast_page(
     rows = read_forecast_rows(file, columns)
     scale: Any = "identity" if columns["scale"] == "probability" else columns["scale"]
     with working("evaluating the forecasts and comparing maps"):
-        found = ForecastReport(fitted, seed, scale, support).document(rows)
+        results = ForecastReport(fitted, seed, scale, support).document(rows)
     about = ReportSubject(
         name=name_of(file) if file == STANDARD else file.name,
         version=__version__,
@@ -237,7 +237,7 @@ def _forecast_page(
         loading=loading(file, options_of(columns, "numbers"), "read_forecast_sheet"),
         applying=None if map_of is None else f"calibrant.load_distribution({map_of!r})",
     )
-    return _page(found, about)
+    return _page(results, about)
 
 
 def _measured(
