@@ -137,8 +137,9 @@ class ClientMethod:
     something else. Of the examples of the call it has those blocks that contain it.
 
     Its arguments are the fields of the query, of the body, or of ``rows``, the options of a kind of predictions, by
-    default those of the first model of the body: the ``first`` one by position, none of those that it is ``without``,
-    and some ``renamed``. It returns ``media`` instead of the answer, if that is not JSON.
+    default those of the first model of the body: by position the ``first`` one, or those that a body without rows
+    requires; none of those that it is ``without``, and some ``renamed``. It returns ``media`` instead of the answer, if
+    that is not JSON.
     """
 
     name: str

@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ import calibrant.client.calls as steps
 from benchmarks.pages.answers import models
 from benchmarks.pages.generated import formatted
 from calibrant.client.frames import DistributionRows, RowArguments
+from calibrant.core.docstrings import completed
 from schemas.base import Instant
 from schemas.meanings import MEANINGS
 from service.calls import Call, ClientMethod
@@ -34,7 +35,7 @@ _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__"
 _MODULES = (*_FIRST, *_OTHERS)
 #: What the methods with rows use.
 _ROW_STEPS = (
-    "Form, Requested, Theme, answered, fitted, html, media_of, picture, report, stored_picture, "
+    "Form, Requested, Theme, answered, fitted, html, media_of, picture, reference, result_of, stored_picture, "
     "with_class_rows, with_forecast_rows"
 )
 #: Records that stand for their ids.
@@ -137,6 +138,7 @@ def _written() -> Iterator[_Method]:
                 continue
             docstring = ast.get_docstring(function) or ""
             if not function.name.startswith("_") and "\n----" in docstring:
+                docstring = completed(docstring, steps.ARGUMENTS, [node.arg for node in _arguments(function)])
                 yield _Method(
                     function.name,
                     _signature(function),
@@ -152,6 +154,12 @@ def _written() -> Iterator[_Method]:
 def _signature(function: ast.FunctionDef) -> str:
     """The arguments except the first, which is the patience of the client."""
     return ast.unparse(function.args).partition(", ")[2]
+
+
+def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = function.args
+    others = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return [*arguments.args, *arguments.kwonlyargs, *others]
 
 
 def _inner(function: ast.FunctionDef) -> str:
@@ -232,25 +240,29 @@ def _path(call: Call) -> str:
 
 
 def _of_fields(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
-    """A method whose arguments are the parts of the path, the ``first`` field, and the others or changes by name."""
+    """A method whose arguments are the parts of the path, the required fields, and the others or changes by name."""
     places, answer = re.findall(r"{(\w+)}", call.path), method.answer or call.answer
     leading = [_of_path(_path_name(call, place), parameter(call.path, place)[0]) for place in places]
-    if method.first is not None:
-        field = model.model_fields[method.first]
-        leading.append(_of_path(method.first, field.description or MEANINGS[method.first]))
+    waits = call.queues is not None
     if call.method == "PATCH":
         named = [_changes(model)]
         source = f"changed(self._patience, {_path(call)}, changes, {model.__name__}.__annotations__, {_type(answer)})"
     else:
-        named = [_STAR, *(_option(name, field) for name, field in model.model_fields.items() if name != method.first)]
-        given = "{" + ", ".join(f'"{name}": {name}' for name in model.model_fields) + "}"
-        request = f'with_fields("{call.method}", {_path(call)}, {given})'
-        source = f"answered(send(self._patience, {request}), {_type(answer)})"
+        fields = model.model_fields.items()
+        leading += [_option(name, field) for name, field in fields if field.is_required()]
+        named = [_option(name, field) for name, field in fields if not field.is_required()]
+        named = [_STAR, *named, *(_WAITING if waits else [])]
+        sent_fields = ", ".join(f'"{name}": {"reference(map)" if name == "map" else name}' for name, _ in fields)
+        sent = f'send(self._patience, with_fields("{call.method}", {_path(call)}, {{{sent_fields}}}))'
+        source = f"answered({sent}, {_type(answer)})"
+        if waits:
+            source = f"result_of(self._patience, {sent}, {_type(answer)}, timeout, progress)"
     codes = [code for code in call.problems if code != "store-unavailable"]
+    problems = f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else ""
     sections = {
         "Parameters": "\n".join(argument.entry for argument in (*leading, *named) if argument.entry),
         "Returns": f"{_type(answer)}\n{_text_of(_first_line(answer))}",
-        "Raises": f"ProblemResponse\n{_text_of(f'With the code {_listed(codes)}')}" if codes else "",
+        "Raises": _RAISES if waits else problems,
         "Examples": _examples(call, method),
     }
     signature = ", ".join(argument.signature for argument in (*leading, *named))
@@ -268,8 +280,7 @@ class _Argument:
 
 
 def _changes(model: type[BaseModel]) -> _Argument:
-    names = [f"``{name}``" for name in model.model_fields]
-    text = _text_of(f"New values of {', '.join(names[:-1])} and {names[-1]}; others are kept, and None removes a value")
+    text = _text_of(f"New values of {_listed(model.model_fields, 'and')}; others are kept, and None removes a value")
     return _Argument("changes", f"**changes: Unpack[{model.__name__}]", f"**changes\n{text}")
 
 
@@ -455,7 +466,7 @@ def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
         return name, _first_line(answer), f"fitted(self._patience, {sent}, {waiting}"
     if call.queues is None:
         return name, _first_line(answer), f"answered({sent}, {name})"
-    return name, _first_line(answer), f"report(self._patience, {sent}, {name}, {waiting}"
+    return name, _first_line(answer), f'result_of(self._patience, {sent}, {name}, timeout, progress, "report")'
 
 
 def _option(name: str, field: FieldInfo) -> _Argument:
@@ -465,7 +476,7 @@ def _option(name: str, field: FieldInfo) -> _Argument:
     spoken = _choices(field.annotation)
     spoken = spoken if 0 < len(spoken) < _LONG else _spoken_type(field.annotation, name)
     default = field.default
-    text = field.description or MEANINGS[name]
+    text = (field.description or MEANINGS[name]).rstrip(".") + _keys_of(field.annotation)
     if isinstance(default, str | int | float) and not isinstance(default, bool) and "default" not in text:
         text = f"{text.rstrip('.')}; by default ``{default}``"
     if field.is_required():
@@ -486,6 +497,18 @@ def _members(hint: Any) -> list[Any]:
     if get_origin(hint) in (types.UnionType, Union):
         return [member for part in get_args(hint) for member in _members(part)]
     return [] if hint is type(None) else [hint]
+
+
+def _keys_of(hint: Any) -> str:
+    """What a mapping has that stands for an object with fields, as the end of its description."""
+    models = [member for member in _members(hint) if isinstance(member, type) and issubclass(member, BaseModel)]
+    if len(models) != 1:
+        return ""
+    fields = models[0].model_fields
+    required = [name for name, field in fields.items() if field.is_required()]
+    optional = [name for name in fields if name not in required]
+    keys = [_listed(required, "and")] * bool(required) + [f"optionally {_listed(optional, 'and')}"] * bool(optional)
+    return f". It has {', and '.join(keys)}"
 
 
 def _argument_type(hint: Any, name: str) -> str:
@@ -583,9 +606,9 @@ def _spoken(returned: str) -> str:
     return returned.replace("list[", "list of ").removesuffix("]")
 
 
-def _listed(codes: Sequence[str]) -> str:
+def _listed(codes: Iterable[str], word: str = "or") -> str:
     quoted = [f"``{code}``" for code in codes]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {word} {quoted[-1]}"
 
 
 def _text_of(description: str) -> str:

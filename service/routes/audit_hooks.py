@@ -41,7 +41,7 @@ async def get_audit_hooks(here: Here) -> Response:
         body=fields(AuditHookBody),
         answer=AuditHookAnswer,
         problems=("hook-refused", "invalid-option", "quota-exceeded"),
-        client=(ClientMethod("audit_hook", first="url"),),
+        client="audit_hook",
     )
 )
 async def put_audit_hook(hook: str, request: Request, here: Here) -> Response:

@@ -22,6 +22,7 @@ calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
         body=fields(BackfillOptions),
         answer=BackfillAnswer,
         queues="Always a job",
+        client="backfill",
         problems=(
             *OF_ENDED_JOBS,
             *OF_SOURCES,
@@ -43,6 +44,12 @@ async def post_monitor_backfill(name: str, request: Request, here: Here) -> Resp
     it continues, and counts every row once. An invalid row is refused and listed in the response; an error about a
     whole column ends the job. What was counted before the job failed or was cancelled stays counted: another job counts
     rows with ids only once, and rows without ids again.
+
+    Examples
+    --------
+    >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
+    >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
+    >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
     """
     options = await read_fields(request, here.settings, BackfillOptions)
     return await settle(here, await run_in_thread(queue_backfill, here, name, options))

@@ -71,7 +71,7 @@ _OF_PICTURES = ("unknown-monitor", "nothing-to-draw", "busy")
         located="monitor",
         tagged=True,
         problems=(*OF_DEFINITIONS, "monitor-exists", "quota-exceeded"),
-        client=(ClientMethod("create_monitor", first="name"),),
+        client="create_monitor",
     )
 )
 async def post_monitor(request: Request, here: Here) -> Response:

@@ -40,14 +40,14 @@ def map_for(applied: str | Mapping[str, Any] | None) -> DistributionMap | str | 
     return read_distribution_map(applied)
 
 
-def read_support(given: str | None) -> Support:
+def read_support(support: str | None) -> Support:
     """Parse ``--support``: two numbers separated by a comma, of which one can be missing."""
-    if given is None:
+    if support is None:
         return (None, None)
     from calibrant.io.texts import number
 
     try:
-        low, high = (None if not text.strip() else number(text) for text in given.split(","))
+        low, high = (None if not text.strip() else number(text) for text in support.split(","))
     except ValueError:
         raise typer.BadParameter("must be two numbers or one, such as 0,100 or 0,", param_hint="--support") from None
     return low, high

@@ -39,8 +39,7 @@ def result(
 def changed(patience: Patience, path: str, changes: Mapping[str, Any], known: Iterable[str], kind: type[T]) -> Steps[T]:
     """Change some of the ``known`` fields, of which None removes a value, and return the decoded response."""
     refuse_unknown(changes, [*known])
-    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in changes.items()}
-    return read(kind, (yield from send(patience, with_changes(path, plain))))
+    return read(kind, (yield from send(patience, with_changes(path, changes))))
 
 
 def removal(patience: Patience, path: str) -> Steps[None]:

@@ -359,15 +359,15 @@ def _read(arrays: dict[str, Any], rows: Mapping[str, Any], known: Sequence[str] 
     return None if read.class_names is None else list(read.class_names)
 
 
-def _read_matrix(given: dict[str, Any], rows: Mapping[str, Any]) -> None:
+def _read_matrix(arrays: dict[str, Any], rows: Mapping[str, Any]) -> None:
     """Convert predictions and labels ``(n, K)`` of labels that need not exclude each other, in place."""
     from calibrant.sets.label_matrix import rows_of_labels  # which needs SciPy
 
     for name in _LABELS:
         if rows.get(name) is not None:
             raise UnusableRows(f"{name}: is for labels (n,); those of shape (n, K) are 0 or 1")
-    rows_of_labels(given["predictions"], given["labels"])
-    given |= {name: array_of(given[name], name) for name in ("predictions", "labels")}
+    rows_of_labels(arrays["predictions"], arrays["labels"])
+    arrays |= {name: array_of(arrays[name], name) for name in ("predictions", "labels")}
 
 
 def _are_plain(arrays: Mapping[str, Any], rows: Mapping[str, Any]) -> bool:

@@ -114,4 +114,11 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _plain(value: Any) -> dict[Any, Any]:
+    """Return a mapping of another type as a dictionary."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError

@@ -154,16 +154,21 @@ def class_names_of(patience: Patience, refs: Sequence[str | None], rows: Mapping
 # --- What these requests return; each waits if it is a job
 
 
-def report(
-    patience: Patience, sent: Steps[Answer], kind: type[T], timeout: float | None, progress: Progress | None
+def result_of(
+    patience: Patience,
+    sent: Steps[Answer],
+    kind: type[T],
+    timeout: float | None,
+    progress: Progress | None,
+    field: str | None = None,
 ) -> Steps[T]:
-    """Return the report of an evaluation."""
+    """Return the answer to a request; of a job, a field of its result, by default the whole."""
     answer = yield from sent
     if answer.status != 202:
         return read(kind, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
     try:
-        return decode(kind, (job.result or {}).get("report"))
+        return decode(kind, job.result if field is None else (job.result or {}).get(field))
     except Mismatch as error:
         raise unreadable(answer, error) from error
 

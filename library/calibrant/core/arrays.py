@@ -184,12 +184,12 @@ def times_of(value: Any, field: str, *, gaps: bool = False) -> tuple[npt.NDArray
     return parsed.reshape(array.shape), kind
 
 
-def made_and_known(made: Any, known: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], bool]:
+def made_and_known(moments: Any, known: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], bool]:
     """Return when forecasts were made and outcomes known, NaN if not yet, and whether both are dates, in seconds.
 
     Raises ``NotANumber`` if one is numbers and the other dates, or if only some have a time zone.
     """
-    times, kind = times_of(made, "made")
+    times, kind = times_of(moments, "made")
     until, other = times_of(known, "known", gaps=True)
     for field, of_field in (("made", kind), ("known", other)):
         if of_field == "dates with and without a time zone":

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from calibrant.core.batch import MAX_NAME, Batch, InputScale, Integers, Scale, read_batch
 from calibrant.core.cells import WeightsKind
+from calibrant.core.docstrings import shares
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -128,12 +129,102 @@ def _moved(pointer: str, first_row: int) -> str:
     return pointer if match is None else f"/{match[1]}/{int(match[2]) + first_row}{match[3] or ''}"
 
 
+# --- Sections of the docstrings of Arrow, Dask, DuckDB and Spark
+
+TALLY = """
+Parameters
+----------
+prediction : str or sequence of str
+    Column of the predictions (numbers, or lists of K numbers), or K columns.
+label : str
+    Column of the labels.
+group : str, optional
+    Column of group names: strings, integers or dates; null means no group.
+fold : str, optional
+    Column of folds, integers from 0 to 4.
+weight : str, optional
+    Column of integer weights.
+reduction : str, optional
+    As for ``calibrant.tally``.
+scale : {"probability", "logit"}, default "probability"
+    Scale of the predictions.
+
+Returns
+-------
+EventTally
+    Counts of all rows.
+
+Raises
+------
+CalibrationError
+    If an argument or a row is invalid; the error names the file, the partition or the relation, and the row there, from
+    0.
+
+See Also
+--------
+calibrant.tally : Counts arrays.
+calibrant.evaluate_tally : Evaluates counts.
+"""
+EVALUATE = """
+Parameters
+----------
+source : object
+    As for ``tally``.
+connection : duckdb.DuckDBPyConnection, optional
+    As for ``tally``.
+**options : object
+    Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
+    ``interval``, ``resamples`` and ``seed``.
+
+Returns
+-------
+Report
+    As from ``calibrant.evaluate_tally``.
+
+Raises
+------
+CalibrationError
+    As for ``tally``.
+
+See Also
+--------
+tally : Counts the rows.
+"""
+FIT = """
+Parameters
+----------
+source : object
+    As for ``tally``.
+method : str
+    Name in ``calibrant.METHODS``.
+connection : duckdb.DuckDBPyConnection, optional
+    As for ``tally``.
+**options : object
+    Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
+
+Returns
+-------
+CalibrationMap
+    The fitted map.
+
+Raises
+------
+CalibrationError
+    As for ``tally`` and ``calibrant.fit_tally``.
+
+See Also
+--------
+tally : Counts the rows.
+"""
+
+
 # --- Tallies of Arrow record batches
 
 #: Rows that are counted at once, their bytes, and tallies that are merged at once.
 ROWS, BYTES, WAITING = 1 << 17, 1 << 25, 16
 
 
+@shares(TALLY)
 def tally(
     batches: Iterable[Any],
     *,
@@ -151,34 +242,11 @@ def tally(
     ----------
     batches : pyarrow.RecordBatchReader, pyarrow.Table or iterable of pyarrow.RecordBatch
         Rows to count.
-    prediction : str or sequence of str
-        Column of the predictions (numbers, or lists of K numbers), or K columns.
-    label : str
-        Column of the labels.
-    group : str, optional
-        Column of group names: strings, integers or dates; null means no group.
-    fold : str, optional
-        Column of folds, integers from 0 to 4.
-    weight : str, optional
-        Column of integer weights.
-    reduction : str, optional
-        As for ``calibrant.tally``.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of the predictions.
-
-    Returns
-    -------
-    EventTally
-        Counts of all rows.
 
     Raises
     ------
     CalibrationError
         If a row is invalid (the error has its number among all rows), or there are no rows (``EmptyBatch``).
-
-    See Also
-    --------
-    calibrant.tally : Counts arrays.
 
     Examples
     --------

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.core.batch import Scale
+from calibrant.core.docstrings import shares
 from calibrant.core.errors import EmptyBatch, InvalidOption, NotANumber, requires
-from calibrant.distributed.arrow import Columns, counted, divided
+from calibrant.distributed.arrow import EVALUATE, FIT, TALLY, Columns, counted, divided
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
@@ -18,6 +19,7 @@ from calibrant.monitoring.event_tally import EventTally, merge
 _BRANCHES = 16
 
 
+@shares(TALLY)
 def tally(
     source: Any,
     *,
@@ -36,38 +38,14 @@ def tally(
     source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
         Parquet files: a folder, a pattern such as ``data/*/part-*.parquet``, a file, or several, local or by a URL that
         pyarrow supports (``s3://``, ``gs://``, ``hdfs://``). Or a Dask DataFrame, or a Dask bag of dictionaries.
-    prediction : str or sequence of str
-        Column of the predictions (numbers, or lists of K numbers), or K columns.
-    label : str
-        Column of the labels.
     group : str, optional
         Column of group names: strings, integers or dates; null means no group. It may be in the names of
         folders, as in ``country=no/``.
-    fold : str, optional
-        Column of folds, integers from 0 to 4.
-    weight : str, optional
-        Column of integer weights.
-    reduction : str, optional
-        As for ``calibrant.tally``.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of the predictions.
-
-    Returns
-    -------
-    EventTally
-        Counts of all rows.
 
     Raises
     ------
-    CalibrationError
-        If an argument or a row is invalid; the error names the file or partition, and the row there, from 0.
     MissingExtra
         If Dask is not installed.
-
-    See Also
-    --------
-    calibrant.tally : Counts arrays.
-    evaluate : Counts and evaluates.
 
     Notes
     -----
@@ -94,33 +72,10 @@ def tally(
     return counts
 
 
+@shares(EVALUATE)
 def evaluate(source: Any, **options: Any) -> Report:
     """Measure how well the predictions of partitioned data are calibrated.
 
-    Parameters
-    ----------
-    source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
-        As for ``tally``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
-        ``interval``, ``resamples`` and ``seed``.
-
-    Returns
-    -------
-    Report
-        As from ``calibrant.evaluate_tally``.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import dask
     >>> report = dask.evaluate("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
@@ -128,34 +83,10 @@ def evaluate(source: Any, **options: Any) -> Report:
     return evaluate_tally(tally(source, **columns), **others)
 
 
+@shares(FIT)
 def fit(source: Any, method: str, **options: Any) -> CalibrationMap:
     """Fit a calibration map to partitioned data.
 
-    Parameters
-    ----------
-    source : str, path, sequence of these, dask.dataframe.DataFrame or dask.bag.Bag
-        As for ``tally``.
-    method : str
-        Name in ``calibrant.METHODS``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
-
-    Returns
-    -------
-    CalibrationMap
-        The fitted map.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally`` and ``calibrant.fit_tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import dask
     >>> fitted = dask.fit("data/*.parquet", "isotonic", prediction="p", label="y")  # doctest: +SKIP
     """

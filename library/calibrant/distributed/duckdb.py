@@ -8,8 +8,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from calibrant.core.batch import Scale
+from calibrant.core.docstrings import shares
 from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption, requires
-from calibrant.distributed.arrow import ROWS, Columns, counted, divided
+from calibrant.distributed.arrow import EVALUATE, FIT, ROWS, TALLY, Columns, counted, divided
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
@@ -22,6 +23,7 @@ _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _PARQUET = (".parquet", ".parq", ".pq")
 
 
+@shares(TALLY)
 def tally(
     source: Any,
     *,
@@ -41,39 +43,13 @@ def tally(
     source : duckdb.DuckDBPyRelation, str, path or sequence of these
         A relation; or Parquet or CSV files: a folder of Parquet files, a pattern, a file, or several, local or by a URL
         that DuckDB supports.
-    prediction : str or sequence of str
-        Column of the predictions (numbers, or lists of K numbers), or K columns.
-    label : str
-        Column of the labels.
-    group : str, optional
-        Column of group names: strings, integers or dates; null means no group.
-    fold : str, optional
-        Column of folds, integers from 0 to 4.
-    weight : str, optional
-        Column of integer weights.
-    reduction : str, optional
-        As for ``calibrant.tally``.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of the predictions.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that reads the files. By default a new one in memory.
 
-    Returns
-    -------
-    EventTally
-        Counts of all rows.
-
     Raises
     ------
-    CalibrationError
-        If an argument or a row is invalid; the error names the file or relation, and the row there, from 0.
     MissingExtra
         If DuckDB is not installed.
-
-    See Also
-    --------
-    calibrant.tally : Counts arrays.
-    evaluate : Counts and evaluates.
 
     Notes
     -----
@@ -101,35 +77,10 @@ def tally(
     return counts
 
 
+@shares(EVALUATE)
 def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **options: Any) -> Report:
     """Measure how well the predictions of files or a relation are calibrated.
 
-    Parameters
-    ----------
-    source : duckdb.DuckDBPyRelation, str, path or sequence of these
-        As for ``tally``.
-    connection : duckdb.DuckDBPyConnection, optional
-        As for ``tally``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
-        ``interval``, ``resamples`` and ``seed``.
-
-    Returns
-    -------
-    Report
-        As from ``calibrant.evaluate_tally``.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import duckdb
     >>> report = duckdb.evaluate("data/*.parquet", prediction="p", label="y")  # doctest: +SKIP
     """
@@ -137,36 +88,10 @@ def evaluate(source: Any, *, connection: DuckDBPyConnection | None = None, **opt
     return evaluate_tally(tally(source, connection=connection, **columns), **others)
 
 
+@shares(FIT)
 def fit(source: Any, method: str, *, connection: DuckDBPyConnection | None = None, **options: Any) -> CalibrationMap:
     """Fit a calibration map to files or a relation.
 
-    Parameters
-    ----------
-    source : duckdb.DuckDBPyRelation, str, path or sequence of these
-        As for ``tally``.
-    method : str
-        Name in ``calibrant.METHODS``.
-    connection : duckdb.DuckDBPyConnection, optional
-        As for ``tally``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
-
-    Returns
-    -------
-    CalibrationMap
-        The fitted map.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally`` and ``calibrant.fit_tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import duckdb
     >>> fitted = duckdb.fit("data/*.parquet", "isotonic", prediction="p", label="y")  # doctest: +SKIP
     """

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.core.batch import Scale
+from calibrant.core.docstrings import shares
 from calibrant.core.errors import EmptyBatch, InvalidOption, requires
-from calibrant.distributed.arrow import Columns, RowCounter, counted, divided
+from calibrant.distributed.arrow import EVALUATE, FIT, TALLY, Columns, RowCounter, counted, divided
 from calibrant.distributed.partial_sums import answer_of, read_answer
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@shares(TALLY)
 def tally(
     source: Any,
     *,
@@ -35,35 +37,6 @@ def tally(
     ----------
     source : pyspark.sql.DataFrame
         Rows to count, of Spark Connect or of a session in this process.
-    prediction : str or sequence of str
-        Column of the predictions (numbers, or lists of K numbers), or K columns.
-    label : str
-        Column of the labels.
-    group : str, optional
-        Column of group names: strings, integers or dates; null means no group.
-    fold : str, optional
-        Column of folds, integers from 0 to 4.
-    weight : str, optional
-        Column of integer weights.
-    reduction : str, optional
-        As for ``calibrant.tally``.
-    scale : {"probability", "logit"}, default "probability"
-        Scale of the predictions.
-
-    Returns
-    -------
-    EventTally
-        Counts of all rows.
-
-    Raises
-    ------
-    CalibrationError
-        If an argument or a row is invalid; the error names the partition, and the row there, from 0.
-
-    See Also
-    --------
-    calibrant.tally : Counts arrays.
-    evaluate : Counts and evaluates.
 
     Notes
     -----
@@ -121,33 +94,10 @@ def _answers(columns: Columns, names: Sequence[str]) -> Callable[[Iterable[pa.Re
     return count
 
 
+@shares(EVALUATE)
 def evaluate(source: Any, **options: Any) -> Report:
     """Measure how well the predictions of a Spark data frame are calibrated.
 
-    Parameters
-    ----------
-    source : pyspark.sql.DataFrame
-        As for ``tally``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.evaluate_tally``: ``measures``, ``diagrams``, ``map``,
-        ``interval``, ``resamples`` and ``seed``.
-
-    Returns
-    -------
-    Report
-        As from ``calibrant.evaluate_tally``.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import spark
     >>> report = spark.evaluate(rows, prediction="p", label="y")  # doctest: +SKIP
     """
@@ -155,34 +105,10 @@ def evaluate(source: Any, **options: Any) -> Report:
     return evaluate_tally(tally(source, **columns), **others)
 
 
+@shares(FIT)
 def fit(source: Any, method: str, **options: Any) -> CalibrationMap:
     """Fit a calibration map to a Spark data frame.
 
-    Parameters
-    ----------
-    source : pyspark.sql.DataFrame
-        As for ``tally``.
-    method : str
-        Name in ``calibrant.METHODS``.
-    **options : object
-        Columns as for ``tally``, and options of ``calibrant.fit_tally``: ``seed``, ``device`` and those of the method.
-
-    Returns
-    -------
-    CalibrationMap
-        The fitted map.
-
-    Raises
-    ------
-    CalibrationError
-        As for ``tally`` and ``calibrant.fit_tally``.
-
-    See Also
-    --------
-    tally : Counts the rows.
-
-    Examples
-    --------
     >>> from calibrant.distributed import spark
     >>> fitted = spark.fit(rows, "isotonic", prediction="p", label="y")  # doctest: +SKIP
     """

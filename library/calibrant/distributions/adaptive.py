@@ -169,7 +169,7 @@ def recalibrate_in_order(
 
 def read_in_order(
     observed: Any,
-    made: Any,
+    moments: Any,
     known: Any,
     *,
     half_life: float | timedelta,
@@ -180,7 +180,7 @@ def read_in_order(
     **forecasts: Any,
 ) -> ForecastsInOrder:
     """Check the arguments of ``recalibrate_in_order``."""
-    times_of_rows = {"made": made, "known": known, "horizon": horizon}
+    times_of_rows = {"made": moments, "known": known, "horizon": horizon}
     columns = {name: value for name, value in forecasts.items() if name != "levels"}
     check_aligned({"observed": observed, **times_of_rows, **columns})
     checked = read_forecasts(**forecasts)
@@ -191,7 +191,7 @@ def read_in_order(
         raise InvalidOption.at("/scale", "must be identity for mean and variance")
     values = read_values(dict(settings), _SETTINGS, "recalibrate_in_order")
     low_high = check_support(support, InvalidOption)
-    times, until, life = _times(made, known, half_life, n)
+    times, until, life = _times(moments, known, half_life, n)
     steps = _steps(horizon, n)
     y, usable = _outcomes(observed, checked)
     refuse_huge(checked, y)
@@ -325,9 +325,9 @@ def _outcomes(observed: Any, forecasts: Forecasts) -> tuple[Floats, npt.NDArray[
     return read_observed(np.where(missing, 0.0, values), forecasts), ~missing
 
 
-def _times(made: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
+def _times(moments: Any, known: Any, half_life: Any, n: int) -> tuple[Floats, Floats, float]:
     """Return the times as numbers and the half-life in their unit; ``known`` is NaN for outcomes not known yet."""
-    times, until, are_dates = made_and_known(made, known)
+    times, until, are_dates = made_and_known(moments, known)
     _check_times(times, "made", n)
     _check_times(until, "known", n, gaps=True)
     _refuse(times >= until, "known", "must be later than made", OutOfRange)

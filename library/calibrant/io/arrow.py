@@ -216,7 +216,7 @@ def check_file(body: memoryview, limits: Limits) -> None:
     footer = _footer(body, limits)
     limits.check_rows(_natural_field(footer.get(_ROWS)))
     elements = [element for element in _list_field(footer, _SCHEMA)[1:] if isinstance(element, dict)]
-    widths = [_natural_field(one.get(_WIDTH, 0)) for one in elements if not one.get(_CHILDREN)]
+    widths = [_natural_field(element.get(_WIDTH, 0)) for element in elements if not element.get(_CHILDREN)]
     limits.check_classes(len(widths) - 3)
     most, pages, unpacked = _FREE + len(body) // _BYTES_EACH, 0, 0
     for chunk, width in zip(_chunks(footer, len(widths)), cycle(widths), strict=False):

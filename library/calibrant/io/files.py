@@ -18,6 +18,7 @@ import numpy as np
 
 from calibrant.core.arrays import NO_GROUP, joined
 from calibrant.core.batch import TOLERANCE, Scale, without_rounding
+from calibrant.core.docstrings import shares
 from calibrant.core.groups import MAX_GROUPS
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.distributions.forecasts import FIELDS
@@ -90,7 +91,27 @@ __all__ = [
 
 # --- Reading a file as a sheet, or some of its columns as strings
 
+_FILE = """
+Parameters
+----------
+source : Path or binary stream
+    A seekable stream is read from its beginning. A stream stays open.
+name : str
+    Name of the file in messages.
+max_rows : int or None
+    The most rows. With None, only the limit of 1e8 numbers applies.
+max_bytes : int
+    The most bytes after decompression.
+budget : callable, optional
+    Called with a number of bytes before they are allocated. A ``CalibrationError`` that it raises ends the reading.
+    With it, Excel workbooks are refused, since a hostile one could fill the memory.
+spool : callable, optional
+    Called with the size that a temporary file is about to reach. A ``CalibrationError`` that it raises ends the
+    reading.
+"""
 
+
+@shares(_FILE)
 def read_sheet(
     source: Path | BinaryIO,
     *,
@@ -109,24 +130,10 @@ def read_sheet(
 
     Parameters
     ----------
-    source : Path or binary stream
-        A seekable stream is read from its beginning. A stream stays open.
-    name : str
-        Name of the file in messages.
     options : FileOptions
         Columns, scale and mapping of labels; what is None is inferred.
-    max_rows : int or None
-        The most rows. With None, only the limit of 1e8 numbers applies.
     labelled : bool or None
         If False, labels are read only if the options name their column; if None, if the file has any.
-    max_bytes : int
-        The most bytes after decompression.
-    budget : callable, optional
-        Called with a number of bytes before they are allocated. A ``CalibrationError`` that it raises ends the reading.
-        With it, Excel workbooks are refused, since a hostile one could fill the memory.
-    spool : callable, optional
-        Called with the size that a temporary file is about to reach. A ``CalibrationError`` that it raises ends the
-        reading.
 
     Returns
     -------
@@ -182,6 +189,7 @@ def _ids(table: OpenTable, name: str, file: str) -> list[str]:
     return _whole(_texts(table, [names.index(name)])[0], name, is_missing)
 
 
+@shares(_FILE)
 def read_models(
     source: Path | BinaryIO,
     *,
@@ -196,15 +204,9 @@ def read_models(
 
     Parameters
     ----------
-    source : Path or binary stream
-        A seekable stream is read from its beginning. A stream stays open.
-    name : str
-        Name of the file in messages.
     options : FileOptions
         Each of its ``predictions`` names the column of a model, or with a wildcard such as ``rf_*`` a column for each
         class; without them, the file has one model, whose columns are inferred.
-    max_rows, max_bytes, budget, spool
-        As for ``read_sheet``.
 
     Returns
     -------
@@ -622,6 +624,7 @@ def _check_groups(count: int, names: Sequence[str]) -> None:
 # --- Files of predictive distributions
 
 
+@shares(_FILE)
 def read_forecast_sheet(
     source: Path | BinaryIO,
     *,
@@ -637,18 +640,10 @@ def read_forecast_sheet(
 
     Parameters
     ----------
-    source : Path or binary stream
-        A seekable stream is read from its beginning. A stream stays open.
-    name : str
-        Name of the file in messages.
     options : FileOptions
         Columns and levels; what is None is inferred from the names of the columns.
-    max_rows : int or None
-        The most rows.
     labelled : bool
         If False, outcomes are read only if the options name their column.
-    max_bytes, budget, spool
-        As for ``read_sheet``.
 
     Returns
     -------
@@ -705,6 +700,7 @@ def read_forecast_sheet(
         )
 
 
+@shares(_FILE)
 def read_columns(
     source: Path | BinaryIO,
     names: Sequence[str],
@@ -717,14 +713,8 @@ def read_columns(
 
     Parameters
     ----------
-    source : Path or binary stream
-        As for ``read_sheet``.
     names : sequence of str
         Names of the columns.
-    name : str
-        Name of the file in messages.
-    max_bytes : int
-        The most bytes after decompression.
     encoding : str, optional
         As for ``FileOptions``.
 

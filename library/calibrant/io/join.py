@@ -56,13 +56,13 @@ class _Side:
     def read(self, places: ColumnPlaces) -> Values:
         """Read those columns that are in this table."""
 
-        def chosen(given: Sequence[int | None]) -> tuple[int, ...]:
-            return tuple(self.columns[at] for at in given if at is not None and at in self.columns)
+        def chosen(indices: Sequence[int | None]) -> tuple[int, ...]:
+            return tuple(self.columns[at] for at in indices if at is not None and at in self.columns)
 
         def taken(coded: Coded | None) -> Coded | None:
             return None if coded is None else Coded(coded.texts, coded.codes[self.rows])
 
-        forecasts = {field: chosen(given) for field, given in places.forecasts.items() if chosen(given)}
+        forecasts = {field: chosen(indices) for field, indices in places.forecasts.items() if chosen(indices)}
         labels, weights, predicted = (
             next(iter(chosen([at])), None) for at in (places.labels, places.weights, places.predicted)
         )

@@ -124,13 +124,13 @@ def without_gaps(texts: AbstractSet[str]) -> AbstractSet[str]:
     >>> [sorted(without_gaps({"0", *texts})) for texts in (("1", "unknown"), ("1", "-9"), ("9",))]
     [['0', '1'], ['0', '1'], ['0', '9']]
     """
-    kept = {text for text in texts if text.casefold() not in _UNKNOWN}
-    numbers = {text for text in kept if integer(text) is not None}
-    if len(numbers) == len(kept) - 1 > 1 and not any(map(is_number, kept - numbers)):  # such as 0, 1 and #VALUE!
+    known = {text for text in texts if text.casefold() not in _UNKNOWN}
+    numbers = {text for text in known if integer(text) is not None}
+    if len(numbers) == len(known) - 1 > 1 and not any(map(is_number, known - numbers)):  # such as 0, 1 and #VALUE!
         return numbers
     plain = {text for text in numbers if integer(text) in (0, 1)}
-    codes = {integer(text) for text in kept - plain}
-    return plain if len(plain) == 2 and len(codes) == 1 and codes <= _CODES else kept
+    codes = {integer(text) for text in known - plain}
+    return plain if len(plain) == 2 and len(codes) == 1 and codes <= _CODES else known
 
 
 def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: str | None) -> tuple[str, ...]:
@@ -212,9 +212,9 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
     """Convert labels that are the given names of the classes, or their numbers."""
     names = tuple(text.strip() for text in class_names)
     if len(names) != n_classes:
-        given = "1 class name" if len(names) == 1 else f"{len(names)} class names"
+        count = "1 class name" if len(names) == 1 else f"{len(names)} class names"
         raise BadMapping(
-            f"the predictions have {n_classes} classes, but there are {given} (of the option or of the map)"
+            f"the predictions have {n_classes} classes, but there are {count} (of the option or of the map)"
         )
     if len(set(names)) != n_classes or not all(names):
         raise BadMapping(

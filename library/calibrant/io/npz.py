@@ -320,13 +320,13 @@ class NpzTable:
 
     def _take_class_names(self) -> tuple[str, ...] | None:
         """Remove the array of the names of the classes, one for each column of a matrix, and return it."""
-        found = next((at for at in range(len(self.columns)) if self._is_class_names(at)), None)
-        if found is None:
+        place = next((at for at in range(len(self.columns)) if self._is_class_names(at)), None)
+        if place is None:
             return None
-        name, names = self.columns[found].name, plain_texts(self._array(found), self.columns[found].name)
-        kept = [at for at in range(len(self.columns)) if at != found]
-        self.columns = tuple(self.columns[at] for at in kept)
-        self._members, self._headers = [self._members[at] for at in kept], [self._headers[at] for at in kept]
+        name, names = self.columns[place].name, plain_texts(self._array(place), self.columns[place].name)
+        others = [at for at in range(len(self.columns)) if at != place]
+        self.columns = tuple(self.columns[at] for at in others)
+        self._members, self._headers = [self._members[at] for at in others], [self._headers[at] for at in others]
         if len(set(names)) < len(names) or names == [str(k) for k in range(len(names))]:
             return None
         self.notes = (f"classes: {listed(names)}, in this order (array {quoted(name)})",)

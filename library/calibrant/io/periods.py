@@ -36,15 +36,15 @@ def periods(times: Sequence[str], whose: str) -> list[str]:
         return [str(int(float(text))) for text in times]
     is_excel = all(_is_in(_EXCEL_DAYS, value) for value in numbers)
     read = {text: _time(text, is_excel=is_excel) for text in distinct}
-    bad = next((text for text, found in read.items() if found is None), None)
+    bad = next((text for text, time in read.items() if time is None), None)
     if bad is not None:
         raise InvalidTimes(
             f"{whose} has no time in row {list(times).index(bad) + 1}; times are ISO 8601, such as 2026-01-31, "
             "2026-01-31T12:00:00 or 2026-01, years, or seconds since 1970",
             field="times",
         )
-    found = [time for time in read.values() if time is not None]
-    form = next(form for least, form in _PERIODS if max(found) - min(found) >= least)
+    moments = [time for time in read.values() if time is not None]
+    form = next(form for least, form in _PERIODS if max(moments) - min(moments) >= least)
     named = {text: "" if time is None else time.strftime(form) for text, time in read.items()}
     return [named[text] for text in times]
 

@@ -45,10 +45,10 @@ def check_path(path: object, pointer: str = "/path", *, wild: bool = True) -> st
 
 def _spellings(path: str) -> set[str]:
     """Return the path as written, decoded until nothing is encoded, and each of them as Unicode normalises it."""
-    found = {path}
-    while (path := unquote(path)) not in found:
-        found.add(path)
-    return found | {unicodedata.normalize("NFKC", spelling) for spelling in found}
+    spellings = {path}
+    while (path := unquote(path)) not in spellings:
+        spellings.add(path)
+    return spellings | {unicodedata.normalize("NFKC", spelling) for spelling in spellings}
 
 
 def _is_refused(name: str) -> bool:

@@ -94,7 +94,7 @@ def _joined(column: Any) -> Any:
 def _dictionary_of(chunk: Any) -> Hashable:
     """Return the place of a dictionary in memory."""
     values = chunk.dictionary
-    return len(values), values.offset, *(None if one is None else (one.address, one.size) for one in values.buffers())
+    return len(values), values.offset, *(None if buffer is None else (buffer.address, buffer.size) for buffer in values.buffers())
 
 
 def _coded(like: Any, indices: Any, values: Any) -> Any:
@@ -135,8 +135,8 @@ def _lengths_of_views(views: Any) -> Any:
     words = views.buffers()[1]
     if words is None:
         return np.zeros(len(views), np.int64)
-    found = np.frombuffer(words, np.int32)[: _VIEW_WORDS * (views.offset + len(views))]
-    lengths = found.reshape(-1, _VIEW_WORDS)[views.offset :, 0].astype(np.int64)
+    integers = np.frombuffer(words, np.int32)[: _VIEW_WORDS * (views.offset + len(views))]
+    lengths = integers.reshape(-1, _VIEW_WORDS)[views.offset :, 0].astype(np.int64)
     return np.where(views.is_valid().to_numpy(zero_copy_only=False), np.maximum(lengths, 0), 0)
 
 

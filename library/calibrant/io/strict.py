@@ -230,13 +230,13 @@ def place_columns(
 
 def _read_columns(columns: Mapping[str, Sequence[int]], read: Callable[[int, str], Array], limits: Limits) -> Arrays:
     """Read the arrays of all fields; ``read(index, field)`` reads one column."""
-    found: Arrays = {}
+    by_field: Arrays = {}
     for field, places in columns.items():
         arrays = [read(at, field) for at in places]
         if len(arrays) > 1:
             limits.reserve(sum(array.nbytes for array in arrays))
-        found[field] = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
-    return found
+        by_field[field] = arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
+    return by_field
 
 
 # --- Names of groups: strings of bounded length, in arrays of objects
@@ -587,7 +587,7 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
         }
         names = {field: Names(limits, field) for field in columns if is_text(field)}
         adding = {columns[field][0]: texts.add for field, texts in names.items()}
-        found = read_cells(rows, len(header), numbers, adding, limits)
+        cells = read_cells(rows, len(header), numbers, adding, limits)
 
     def read_names_of(field: str) -> Array:
         array = names[field].array()
@@ -604,7 +604,7 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
 
     arrays = _read_columns(
         columns,
-        lambda at, field: read_names_of(field) if field in names else found[at],
+        lambda at, field: read_names_of(field) if field in names else cells[at],
         limits,
     )
     if booleans.are_words:

@@ -79,9 +79,9 @@ class Sheet:
     def __len__(self) -> int:
         return len(self.predictions)
 
-    def taken(self, kept: npt.NDArray[np.bool_] | Ints) -> Sheet:
+    def taken(self, selected: npt.NDArray[np.bool_] | Ints) -> Sheet:
         """Return the rows for which ``kept (n,)`` is true, or those with the numbers in ``kept``."""
-        rows = np.flatnonzero(kept) if kept.dtype.kind == "b" else kept
+        rows = np.flatnonzero(selected) if selected.dtype.kind == "b" else selected
         arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights", "row_numbers")}
         names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}
         chosen: dict[str, Any] = {name: values[rows] for name, values in arrays.items() if values is not None}
@@ -181,8 +181,8 @@ class ColumnPlaces:
     @property
     def numbers(self) -> tuple[int, ...]:
         """Indices of numeric columns: predictions or forecasts, then weights."""
-        found = tuple(at for places in self.vectors.values() for at in places)
-        return found if self.weights is None else (*found, self.weights)
+        indices = tuple(at for places in self.vectors.values() for at in places)
+        return indices if self.weights is None else (*indices, self.weights)
 
     @property
     def texts(self) -> tuple[int, ...]:
@@ -258,6 +258,6 @@ def cells_at(table: OpenTable, places: Sequence[int]) -> list[list[str]]:
             raise UnmatchedArrays(
                 f"column '{table.columns[at].name}' has vectors; one string or number per row is required"
             )
-    found: dict[int, list[str]] = {at: [] for at in places}
-    table.scan(places, lambda at, cells: found[at].extend(cells))
-    return [found[at] for at in places]
+    texts: dict[int, list[str]] = {at: [] for at in places}
+    table.scan(places, lambda at, cells: texts[at].extend(cells))
+    return [texts[at] for at in places]

@@ -61,9 +61,9 @@ def numbers_or_texts(
         return np.array([number_of[text] for text in texts], dtype=np.float64)
     if longer := set(filter(is_longer_number, numbers)):
         raise MixedCells(next(row for row, text in enumerate(texts) if text in longer))
-    found = np.empty(len(texts), dtype=np.object_)
-    found[:] = texts
-    return found
+    objects = np.empty(len(texts), dtype=np.object_)
+    objects[:] = texts
+    return objects
 
 
 def feature_of(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import OneClass, OutOfRange
-from calibrant.maps.parameters import Parameter, Parametric, Probability
+from calibrant.maps.parameters import FittedFunction, Parametric, Probability
 
 #: Probabilities are clipped here for logits and the log loss, unless stated otherwise.
 PROBABILITY_CLIP = 2.0**-52
@@ -26,11 +26,8 @@ _FEW = 256
 _MANY, _GRID = 1 << 15, 1 << 16
 
 
-class Curve(Protocol):
-    """A fitted function of one probability: a frozen dataclass with its family and parameters."""
-
-    family: ClassVar[str]
-    formula: ClassVar[str]
+class Curve(FittedFunction, Protocol):
+    """A fitted function of one probability."""
 
     def __call__(self, p: Floats) -> Floats:
         """Return the calibrated probability of each ``p (n,)`` in [0, 1]."""
@@ -38,25 +35,6 @@ class Curve(Protocol):
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the calibrated probability of each logit ``z (n,)``, which is not rounded to a probability."""
-        ...
-
-    @classmethod
-    def known_parameters(cls) -> Mapping[str, Parameter]:
-        """Return what each parameter means."""
-        ...
-
-    @classmethod
-    def marked_formula(cls) -> str:
-        """Return the formula with the names of parameters between backticks."""
-        ...
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        ...
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
         ...
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints, overload
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_type_hints, overload
 
 import numpy as np
 
@@ -156,6 +156,32 @@ AT_LOGITS = Parameter("logits of a map of logits", "logit", "t", order="increasi
 
 
 @dataclass(frozen=True)
+class FittedFunction(Protocol):
+    """A fitted function: a frozen dataclass with its family and parameters."""
+
+    family: ClassVar[str]
+    formula: ClassVar[str]
+
+    @classmethod
+    def known_parameters(cls) -> Mapping[str, Parameter]:
+        """Return what each parameter means."""
+        ...
+
+    @classmethod
+    def marked_formula(cls) -> str:
+        """Return the formula with the names of parameters between backticks."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters as plain JSON."""
+        ...
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], n_classes: int = 0) -> Self:
+        """Read and check the parameters, of a map of K classes; ``InvalidDocument`` names the first invalid one."""
+        ...
+
+
 class Parametric:
     """Base class of fitted functions whose parameters are their fields, of types ``Annotated[..., Parameter(...)]``.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Protocol, Self, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from calibrant.core.errors import MissingClass
 from calibrant.core.progress import check
 from calibrant.core.reductions import Vector
 from calibrant.maps.curves import PROBABILITY_CLIP
-from calibrant.maps.parameters import Parameter
+from calibrant.maps.parameters import FittedFunction
 
 #: Input of a transform: given logits or logarithms of probabilities; given probabilities or the softmax of logits; or
 #: either as given, with a method ``of_logits``.
@@ -25,34 +24,13 @@ _BLOCK = 1 << 18
 _BLOCKS = 4
 
 
-class Transform(Protocol):
-    """A fitted function of a vector: a frozen dataclass with its family and parameters."""
+class Transform(FittedFunction, Protocol):
+    """A fitted function of a vector."""
 
-    family: ClassVar[str]
-    formula: ClassVar[str]
     takes: ClassVar[Takes]
 
     def __call__(self, rows: Floats) -> Floats:
         """Return calibrated probabilities, float64 ``(n, K)``, for its input ``(n, K)``, float64 or float32."""
-        ...
-
-    @classmethod
-    def known_parameters(cls) -> Mapping[str, Parameter]:
-        """Return what each parameter means."""
-        ...
-
-    @classmethod
-    def marked_formula(cls) -> str:
-        """Return the formula with the names of parameters between backticks."""
-        ...
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        ...
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any], n_classes: int) -> Self:
-        """Read and check the parameters for K classes; ``InvalidDocument`` names the first invalid one."""
         ...
 
 

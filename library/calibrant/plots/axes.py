@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import cleandoc
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from calibrant.comparison import ComparisonReport
 from calibrant.core.arguments import meant_by
+from calibrant.core.docstrings import Function, shares
 from calibrant.core.errors import InvalidOption, requires
 from calibrant.core.options import known_name
 from calibrant.core.reductions import MANY
@@ -58,8 +58,6 @@ _ELSEWHERE = {
     **dict.fromkeys(_STYLES, "CalibrationDisplay(report).plot(color=...) draws lines in other styles"),
 }
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
 _SECTIONS = """
 Parameters
 ----------
@@ -84,18 +82,15 @@ Examples
 """
 
 
-def draws_for(report: str, catalogue: str, example: str, beside: str = "O") -> Callable[[Method], Method]:
-    """Return a decorator of methods that draw a diagram of a report, which adds sections to their docstrings.
+def draws_for(report: str, catalogue: str, example: str, beside: str = "O") -> Callable[[Function], Function]:
+    """Return a decorator of methods that draw a diagram of a report, which completes their docstrings.
 
-    The ``example`` makes the report of the doctest, which ends the docstring, and ``beside`` begins the description of
-    the options.
+    The ``example`` makes the report of their examples, and ``beside`` begins the description of the options.
     """
 
-    def decorated(method: Method) -> Method:
-        text, _, test = cleandoc(method.__doc__ or "").partition(">>>")
+    def decorated(method: Function) -> Function:
         named = {"report": report, "catalogue": catalogue, "name": method.__name__.replace("_", "-")}
-        method.__doc__ = f"{text.rstrip()}\n{_SECTIONS.format(**named, example=example, beside=beside)}>>>{test}\n"
-        return method
+        return shares(_SECTIONS.format(**named, example=example, beside=beside))(method)
 
     return decorated
 

@@ -147,7 +147,7 @@ def draw_several(
     form: Format = "svg",
     theme: Theme = "auto",
     width: int = 560,
-    each: str = "models",
+    noun: str = "models",
 ) -> Drawn:
     """Draw the same diagram of several models as small multiples, each with its name and error.
 
@@ -161,7 +161,7 @@ def draw_several(
         Title; by default the kind of diagram.
     form, theme, width
         As for ``draw``.
-    each : str
+    noun : str
         Plural noun for the panels, such as ``models`` or ``groups``.
 
     Raises
@@ -180,7 +180,7 @@ def draw_several(
     canvas = Canvas(width, theme=theme, form=form)
     heading_title = plot.kind if title is None else cleaned(title)
     rows = {about.n for _, about in drawable}
-    lines = [f"{_counted(drawable, each)} · {_rows(rows)} · {cleaned(drawable[0][1].reduction)}"]
+    lines = [f"{_counted(drawable, noun)} · {_rows(rows)} · {cleaned(drawable[0][1].reduction)}"]
     lines = lines if title is None else [f"{plot.kind} · {lines[0]}"]
     legends = (
         plot.keys(data, diagram.get("definition") or {}, BEFORE)
@@ -195,7 +195,7 @@ def draw_several(
         if diagram["data"] is None
     ]
     height = notes(canvas, bottom, [*lost, *(diagram.get("problem") for diagram, _ in drawable)])
-    return canvas.drawn(height, heading_title, _alternative(plot, drawable, every, lost, cleaned(each)))
+    return canvas.drawn(height, heading_title, _alternative(plot, drawable, every, lost, cleaned(noun)))
 
 
 def _panels(canvas: Canvas, top: float, plot: Plot, drawable: Sequence[Shown], every: Sequence[Data]) -> float:
@@ -248,8 +248,8 @@ def _rows(rows: set[int]) -> str:
     return f"n = {count(least)}" if least == most else f"n = {count(least)} to {count(most)}"
 
 
-def _alternative(plot: Plot, drawable: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], each: str) -> str:
-    sentences, one_of = [f"{plot.kind} of {_counted(drawable, each)}."], each.removesuffix("s").capitalize()
+def _alternative(plot: Plot, drawable: Sequence[Shown], every: Sequence[Data], lost: Sequence[str], noun: str) -> str:
+    sentences, one_of = [f"{plot.kind} of {_counted(drawable, noun)}."], noun.removesuffix("s").capitalize()
     for i, ((diagram, about), data) in enumerate(zip(drawable, every, strict=True), 1):
         described = plot.describe(data, diagram.get("definition") or {})
         sentences.append(f"{one_of} {i}{about_sentence(about, plot.error(data))} {described}")

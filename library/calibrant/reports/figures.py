@@ -115,7 +115,7 @@ def _several(
     diagram: str,
     parts: Mapping[str, Any],
     sides: Mapping[str, Any],
-    each: str,
+    noun: str,
     title: str | None,
     caption: str,
     report: Mapping[str, Any],
@@ -134,10 +134,10 @@ def _several(
 
     shown = [(shown_of(part, diagram), about(name, part["n"])) for name, part in parts.items()]
     try:
-        drawn = draw_several(diagram, shown, title=title, each=each, width=WIDTH)
+        drawn = draw_several(diagram, shown, title=title, noun=noun, width=WIDTH)
     except NothingToDraw:
         return None
-    return figure(f"{each}-{diagram}", drawn, caption)
+    return figure(f"{noun}-{diagram}", drawn, caption)
 
 
 def figure(name: str, drawn: Drawn, caption: str) -> Figure:

@@ -267,7 +267,7 @@ def draw_report(
         several = [
             (shown_of(batch["report"], key), caption(batch["report"], key, batch["batch"])) for batch in each_of(report)
         ]
-        return draw_several(several[0][0]["definition"]["name"], several, each="batches", **style)
+        return draw_several(several[0][0]["definition"]["name"], several, noun="batches", **style)
     shown = shown_of(report, key)
     name = shown["definition"]["name"]
     if report.get("prediction_kind") == "regression":

@@ -119,14 +119,14 @@ class ScoreTable(Parameter):
             return (self._of_threshold(document, where),)
         return tuple(self._of_threshold(own, f"{where}/{i}") for i, own in enumerate(document))
 
-    def _of_threshold(self, given: Any, where: str) -> StoredScores:
-        if not isinstance(given, dict):
+    def _of_threshold(self, document: Any, where: str) -> StoredScores:
+        if not isinstance(document, dict):
             raise InvalidDocument.at(where, "must be an object with n, ranks and values")
-        n = read_number(given, "n", low=0, high=1e15, where=where)
+        n = read_number(document, "n", low=0, high=1e15, where=where)
         if n == 0:  # a class or group without rows
             return StoredScores(0, np.zeros(0, np.int64), np.zeros(0))
-        ranks = read_array(given, "ranks", numeric=True, where=where, low=1.0, high=n, increasing=True)
-        values = read_array(given, "values", numeric=True, where=where, length=len(ranks))
+        ranks = read_array(document, "ranks", numeric=True, where=where, low=1.0, high=n, increasing=True)
+        values = read_array(document, "values", numeric=True, where=where, length=len(ranks))
         if len(ranks) > MOST_SCORES or not float(n).is_integer() or (ranks != np.floor(ranks)).any():
             raise InvalidDocument.at(where, f"must have at most {MOST_SCORES} whole ranks")
         if (np.diff(values) < 0.0).any() or ranks[-1] != n:

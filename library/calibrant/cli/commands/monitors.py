@@ -110,12 +110,12 @@ def create(
 def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
     """List the monitors, newest first."""
     with client_of(server, _WHOSE) as client:
-        found = list(client.monitors())
+        all_monitors = list(client.monitors())
     if as_json:
-        write_json([monitor.to_dict() for monitor in found])
+        write_json([monitor.to_dict() for monitor in all_monitors])
         return
     shown = table("monitor", "reduction", "windows", "measures", "map", "created", left=6)
-    for listed in found:
+    for listed in all_monitors:
         windows = ", ".join(window.name for window in listed.windows)
         measures = ", ".join(
             measure if isinstance(measure, str) else str(measure.get("as", measure["name"]))

@@ -57,12 +57,8 @@ def calibrate_distribution(
 
     Parameters
     ----------
-    map : str or MapSummary
-        Id, name, ``name:version`` or ``name@alias``.
     seed : int
         Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
-    return_map : bool, default False
-        Also return the id and the version of the map that was applied.
     **forecasts
         The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
 
@@ -135,7 +131,7 @@ def recalibrate_in_order(
     return AdaptiveForecasts(recalibrated, **corrections)
 
 
-def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array, list[str], list[str], Any]:
+def _in_order(observed: Any, moments: Any, known: Any, horizon: Any) -> tuple[Array, list[str], list[str], Any]:
     """Return outcomes and times as they are sent: days as text, "" and 0 for outcomes that are not known yet."""
     values = with_gaps(observed)
     if values.dtype.kind == "f" and values.shape == np.shape(known):
@@ -143,7 +139,7 @@ def _in_order(observed: Any, made: Any, known: Any, horizon: Any) -> tuple[Array
         values = np.where(missing, 0.0, values)
     else:
         values, missing = observed, np.zeros(np.shape(known), np.bool_)
-    times, until, are_dates = made_and_known(made, known)
+    times, until, are_dates = made_and_known(moments, known)
     unit = _DAY if are_dates else 1.0
     gaps = missing | np.isnan(until)
     known_texts = ["" if gap else repr(time) for time, gap in zip((until / unit).tolist(), gaps, strict=True)]

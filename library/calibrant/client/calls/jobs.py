@@ -32,8 +32,6 @@ def events(patience: Patience, job: str | JobSummary, *, after: str | None = Non
 
     Parameters
     ----------
-    job : str or JobSummary
-        Id of the job, or the job.
     after : str, optional
         Id of an event; only later events are returned.
 
@@ -57,8 +55,6 @@ def wait(
 
     Parameters
     ----------
-    job : str or JobSummary
-        Id of the job, or the job.
     timeout : float, optional
         Seconds; by default there is no limit.
     progress : callable, optional

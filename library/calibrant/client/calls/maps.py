@@ -126,14 +126,8 @@ def calibrate(
 
     Parameters
     ----------
-    map : str or MapSummary
-        Id, name, ``name:version`` or ``name@alias``.
     predictions : array_like
         (n,) or (n, K); an array, list, Series or DataFrame.
-    scale : {"probability", "logit"}, optional
-        Scale of the predictions.
-    return_map : bool, default False
-        Also return the id and the version of the map that was applied.
     features : frame, or mapping of names to array_like, optional
         Features of the rows, which a map of ``segments`` needs.
 
@@ -166,8 +160,6 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
         Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
     predictions : array_like
         As for ``calibrate``.
-    scale : {"probability", "logit"}, optional
-        Scale of the predictions.
 
     Returns
     -------
@@ -203,8 +195,6 @@ def calibrate_sets(
 
     Parameters
     ----------
-    map : str or MapSummary
-        Id, name, ``name:version`` or ``name@alias``.
     predictions : array_like
         (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
     groups : array_like, optional
@@ -263,11 +253,6 @@ def _calibrated(
 
 def export_map(patience: Patience, map: str | MapSummary) -> Steps[dict[str, Any]]:
     """Return the document of a map, which ``calibrant.load`` reads.
-
-    Parameters
-    ----------
-    map : str or MapSummary
-        Id, name, ``name:version`` or ``name@alias``.
 
     Returns
     -------

@@ -15,8 +15,6 @@ def accept_proposal(patience: Patience, monitor: str, *, if_match: Proposal | No
 
     Parameters
     ----------
-    monitor : str
-        Name of the monitor.
     if_match : Proposal, optional
         The proposal that was reviewed, as ``proposal`` returned it. No other one is accepted, such as one that
         replaced it meanwhile. By default, the proposal that is waiting now is accepted.
@@ -48,8 +46,6 @@ def reject_proposal(patience: Patience, monitor: str, *, if_match: Proposal | No
 
     Parameters
     ----------
-    monitor : str
-        Name of the monitor.
     if_match : Proposal, optional
         The proposal that was reviewed, as ``proposal`` returned it; no other one is rejected.
 

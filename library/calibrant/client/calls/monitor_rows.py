@@ -36,19 +36,11 @@ def send_rows(
 
     Parameters
     ----------
-    monitor : str
-        Name of the monitor.
     predictions : array_like, or mapping of str to array_like
         (n,) or (n, K). For a monitor of regression a mapping with ``mean`` and ``std`` or ``variance``, ``quantiles``,
         ``samples``, or ``lower`` and ``upper``, or these columns, with variances.
     labels : array_like
         (n,), integers or booleans; for a monitor of regression, the outcomes.
-    form : {"npz", "arrow", "json"}
-        Encoding of the rows; ``arrow`` needs pyarrow.
-    piece : int
-        The most rows per request.
-    key : str, optional
-        Idempotency key of the whole call.
     **fields
         ``ids`` (n,), integers or strings; ``timestamps`` (n,), seconds since 1970 or datetimes, by default now; and
         ``groups`` (n,), one name per row.
@@ -83,13 +75,11 @@ def send_predictions(
 
     Parameters
     ----------
-    monitor : str
-        Name of the monitor.
     ids : array_like
         (n,), integers or strings that join the predictions with their labels.
     predictions : array_like, or mapping of str to array_like
         As for ``send_rows``.
-    timestamps, groups, form, piece, key
+    timestamps, groups
         As for ``send_rows``.
 
     Returns
@@ -121,16 +111,12 @@ def send_labels(
 
     Parameters
     ----------
-    monitor : str
-        Name of the monitor.
     ids : array_like
         (n,), ids of the predictions.
     labels : array_like
         (n,), integers or booleans.
     timestamps : array_like, optional
         When the labels became known; by default now.
-    form, piece, key
-        As for ``send_rows``.
 
     Returns
     -------

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant.distributions.maps.location_scale import LocationScale
 from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
-from calibrant.maps.parameters import Parameter, Parametric, function_document, read_array
+from calibrant.maps.parameters import FittedFunction, Parameter, Parametric, function_document, read_array
 
 Groups = Sequence[str] | None
 #: The kind of forecasts, and the levels of quantiles or of the two ends of an interval.
@@ -30,30 +30,8 @@ _ROUNDING = 1e-9
 _MOST = 100
 
 
-class ForecastFunction(Protocol):
-    """A fitted function of forecasts: a frozen dataclass with its family and parameters."""
-
-    family: ClassVar[str]
-    formula: ClassVar[str]
-
-    @classmethod
-    def known_parameters(cls) -> Mapping[str, Parameter]:
-        """Return what each parameter means."""
-        ...
-
-    @classmethod
-    def marked_formula(cls) -> str:
-        """Return the formula with the names of parameters between backticks."""
-        ...
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters as plain JSON."""
-        ...
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        """Read and check the parameters; ``InvalidDocument`` names the first invalid one."""
-        ...
+class ForecastFunction(FittedFunction, Protocol):
+    """A fitted function of forecasts."""
 
 
 @dataclass(frozen=True)
