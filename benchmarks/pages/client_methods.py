@@ -507,7 +507,8 @@ def _keys_of(hint: Any) -> str:
     fields = models[0].model_fields
     required = [name for name, field in fields.items() if field.is_required()]
     optional = [name for name in fields if name not in required]
-    keys = [_listed(required, "and")] * bool(required) + [f"optionally {_listed(optional, 'and')}"] * bool(optional)
+    keys = [_listed(required, "and")] if required else []
+    keys += [f"optionally {_listed(optional, 'and')}"] if optional else []
     return f". It has {', and '.join(keys)}"
 
 

@@ -73,18 +73,7 @@ from calibrant.client.answers import (
     SetMethodEntry,
 )
 from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.calls import (
-    aliases,
-    backfills,
-    coverage,
-    datasets,
-    distributions,
-    jobs,
-    maps,
-    monitor_alarms,
-    monitor_rows,
-    monitors,
-)
+from calibrant.client.calls import aliases, coverage, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -112,7 +101,8 @@ from calibrant.client.rows import (
     html,
     media_of,
     picture,
-    report,
+    reference,
+    result_of,
     stored_picture,
     with_class_rows,
     with_forecast_rows,
@@ -209,7 +199,8 @@ class AsyncCalibrant(AsyncConnection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
@@ -461,7 +452,8 @@ class AsyncCalibrant(AsyncConnection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -509,7 +501,7 @@ class AsyncCalibrant(AsyncConnection):
         (['ece', 'brier'], True)
         """
         return await self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -534,6 +526,7 @@ class AsyncCalibrant(AsyncConnection):
                 ReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -595,7 +588,7 @@ class AsyncCalibrant(AsyncConnection):
         [200, 200]
         """
         return await self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -614,6 +607,7 @@ class AsyncCalibrant(AsyncConnection):
                 ReportsAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -806,7 +800,7 @@ class AsyncCalibrant(AsyncConnection):
         0.5
         """
         return await self._run(
-            report(
+            result_of(
                 self._patience,
                 with_forecast_rows(
                     self._patience,
@@ -829,6 +823,7 @@ class AsyncCalibrant(AsyncConnection):
                 DistributionReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -937,7 +932,8 @@ class AsyncCalibrant(AsyncConnection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -995,7 +991,7 @@ class AsyncCalibrant(AsyncConnection):
         ['uncalibrated', 'spam:1']
         """
         return await self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -1023,6 +1019,7 @@ class AsyncCalibrant(AsyncConnection):
                 ReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -1064,7 +1061,8 @@ class AsyncCalibrant(AsyncConnection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -1310,7 +1308,7 @@ class AsyncCalibrant(AsyncConnection):
         )
 
     async def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
-        """Change the description of a map, or some tags, of which None removes one.
+        """Change what is said about a map; None removes a value, or a tag.
 
         Parameters
         ----------
@@ -1532,7 +1530,8 @@ class AsyncCalibrant(AsyncConnection):
         batches : sequence of str, optional
             Ids of stored batches, instead of the arrays: one panel each.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
@@ -1726,18 +1725,20 @@ class AsyncCalibrant(AsyncConnection):
         rules : sequence of mapping, optional
             Alarm rules.
         reference : mapping, optional
-            Rows that windows are compared with.
+            Rows that windows are compared with. It has optionally ``start``, ``end`` and ``batch``.
         hooks : sequence of mapping, optional
             Webhooks to which alarms are delivered.
         recalibration : mapping, optional
-            What follows an alarm.
+            What follows an alarm. It has optionally ``policy``, ``name``, ``alias``, ``method``, ``options``,
+            ``window``, ``after``, ``level``, ``least_rows``, ``pause`` and ``every``.
         retention : int, optional
             Seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default:
             90 days, or 10,000 buckets if that is shorter.
         prediction_kind : {"classification", "regression"}, optional
             ``regression``: rows have forecasts of a number, and observed outcomes; by default ``classification``.
         forecast : mapping, optional
-            For ``regression``: form of the forecasts.
+            For ``regression``: form of the forecasts. It has ``kind``, and optionally ``levels``, ``level`` and
+            ``n_samples``.
         reduction : str, optional
             Binary (default for one column), confidence (default for several), class:k or top:r.
         n_classes : int, optional
@@ -1806,7 +1807,7 @@ class AsyncCalibrant(AsyncConnection):
                             "n_classes": n_classes,
                             "coverage": coverage,
                             "scale": scale,
-                            "map": map,
+                            "map": reference(map),
                             "bucket": bucket,
                             "horizon": horizon,
                             "skew": skew,
@@ -1850,6 +1851,51 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(
             changed(self._patience, path_of("monitors", name), changes, MonitorPatch.__annotations__, MonitorAnswer)
+        )
+
+    async def backfill(
+        self, monitor: str, source: Mapping[str, Any], *, timeout: float | None = None, progress: Progress | None = None
+    ) -> BackfillAnswer:
+        """Ingest rows, predictions or labels from files in a source.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        source : mapping
+            Rows of files in a source. It has ``source``, ``path`` and ``columns``, and optionally ``where`` and
+            ``format``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        BackfillAnswer
+            The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
+        >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
+        """
+        return await self._run(
+            result_of(
+                self._patience,
+                send(self._patience, with_fields("POST", path_of("monitors", monitor, "backfill"), {"source": source})),
+                BackfillAnswer,
+                timeout,
+                progress,
+            )
         )
 
     async def decision_curve(
@@ -2065,6 +2111,68 @@ class AsyncCalibrant(AsyncConnection):
                     self._patience, with_fields("PUT", path_of("audit", "hooks", hook), {"url": url, "secret": secret})
                 ),
                 AuditHookAnswer,
+            )
+        )
+
+    async def calibrate_source(
+        self,
+        map: str | MapSummary,
+        source: Mapping[str, Any],
+        target: Mapping[str, Any],
+        *,
+        scale: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ScoredAnswer:
+        """Apply a map to the rows of files in a source, and write them with the calibrated columns.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        source : mapping
+            Rows to which the map is applied; all of their columns are written. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
+        target : mapping
+            Where the data set is written. It has ``source`` and ``path``.
+        scale : {"probability", "percent", "logit"}, optional
+            Default: that of the map.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ScoredAnswer
+            A data set that was written.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
+        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
+        """
+        return await self._run(
+            result_of(
+                self._patience,
+                send(
+                    self._patience,
+                    with_fields(
+                        "POST",
+                        path_of("datasets"),
+                        {"map": reference(map), "source": source, "target": target, "scale": scale},
+                    ),
+                ),
+                ScoredAnswer,
+                timeout,
+                progress,
             )
         )
 
@@ -2376,8 +2484,14 @@ class AsyncCalibrant(AsyncConnection):
             (n,), integers or strings that join the predictions with their labels.
         predictions : array_like, or mapping of str to array_like
             As for ``send_rows``.
-        timestamps, groups, form, piece, key
+        timestamps, groups
             As for ``send_rows``.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
 
         Returns
         -------
@@ -2426,8 +2540,12 @@ class AsyncCalibrant(AsyncConnection):
             (n,), integers or booleans.
         timestamps : array_like, optional
             When the labels became known; by default now.
-        form, piece, key
-            As for ``send_rows``.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
 
         Returns
         -------
@@ -2476,45 +2594,6 @@ class AsyncCalibrant(AsyncConnection):
         1
         """
         return await self._run(aliases.alias(self._patience, name, alias, version, new=new))
-
-    async def backfill(
-        self, monitor: str, source: Mapping[str, Any], *, timeout: float | None = None, progress: Progress | None = None
-    ) -> BackfillAnswer:
-        """Let a monitor ingest files of a source of the service: rows, predictions or labels.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        source : mapping
-            ``source``, ``path`` and ``columns``; optionally ``where`` and ``format``. With the columns ``predictions`` and
-            ``labels``, labelled rows; with one of them, and ``ids``, predictions or labels. ``timestamps`` and ``groups``
-            are optional.
-        timeout : float, optional
-            Seconds to wait for the job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-
-        Returns
-        -------
-        BackfillAnswer
-            Numbers of rows, files and bytes, and of rows by outcome.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled. What it had counted stays counted: another job counts rows with ids only
-            once.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
-        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
-        >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
-        """
-        return await self._run(backfills.backfill(self._patience, monitor, source, timeout=timeout, progress=progress))
 
     async def evaluate_sets(
         self,
@@ -2571,56 +2650,6 @@ class AsyncCalibrant(AsyncConnection):
                 weights=weights,
                 weights_kind=weights_kind,
                 interval=interval,
-            )
-        )
-
-    async def calibrate_source(
-        self,
-        map: str | MapSummary,
-        source: Mapping[str, Any],
-        target: Mapping[str, str],
-        *,
-        scale: str | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-    ) -> ScoredAnswer:
-        """Apply a stored map to files of a source of the service, and write them with the calibrated columns.
-
-        Parameters
-        ----------
-        map : str or MapSummary
-            Id, name, ``name:version`` or ``name@alias``.
-        source : mapping
-            ``source``, ``path`` and ``columns`` with the ``predictions``; optionally ``where`` and ``format``.
-        target : mapping
-            ``source`` and ``path`` of a folder that does not exist yet.
-        scale : {"probability", "percent", "logit"}, optional
-            Scale of the predictions; by default that of the map.
-        timeout : float, optional
-            Seconds to wait for the job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-
-        Returns
-        -------
-        ScoredAnswer
-            The target, and the numbers of rows, files and bytes.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
-        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
-        """
-        return await self._run(
-            datasets.calibrate_source(
-                self._patience, map, source, target, scale=scale, timeout=timeout, progress=progress
             )
         )
 
@@ -2689,6 +2718,8 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
             As for ``calibrant.recalibrate_in_order``.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         **forecasts
             The forecasts as for ``evaluate_distribution``.
 

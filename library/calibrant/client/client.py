@@ -72,18 +72,7 @@ from calibrant.client.answers import (
     SetMethodEntries,
     SetMethodEntry,
 )
-from calibrant.client.calls import (
-    aliases,
-    backfills,
-    coverage,
-    datasets,
-    distributions,
-    jobs,
-    maps,
-    monitor_alarms,
-    monitor_rows,
-    monitors,
-)
+from calibrant.client.calls import aliases, coverage, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -112,7 +101,8 @@ from calibrant.client.rows import (
     html,
     media_of,
     picture,
-    report,
+    reference,
+    result_of,
     stored_picture,
     with_class_rows,
     with_forecast_rows,
@@ -205,7 +195,8 @@ class Calibrant(Connection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
@@ -457,7 +448,8 @@ class Calibrant(Connection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -505,7 +497,7 @@ class Calibrant(Connection):
         (['ece', 'brier'], True)
         """
         return self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -530,6 +522,7 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -591,7 +584,7 @@ class Calibrant(Connection):
         [200, 200]
         """
         return self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -610,6 +603,7 @@ class Calibrant(Connection):
                 ReportsAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -802,7 +796,7 @@ class Calibrant(Connection):
         0.5
         """
         return self._run(
-            report(
+            result_of(
                 self._patience,
                 with_forecast_rows(
                     self._patience,
@@ -825,6 +819,7 @@ class Calibrant(Connection):
                 DistributionReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -933,7 +928,8 @@ class Calibrant(Connection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -991,7 +987,7 @@ class Calibrant(Connection):
         ['uncalibrated', 'spam:1']
         """
         return self._run(
-            report(
+            result_of(
                 self._patience,
                 with_class_rows(
                     self._patience,
@@ -1019,6 +1015,7 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
+                "report",
             )
         )
 
@@ -1060,7 +1057,8 @@ class Calibrant(Connection):
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         measures : sequence of str or mapping, optional
             Names of ``GET /measures``, or objects with name, options and ``as``, the key of the result.
         reduction : str, optional
@@ -1306,7 +1304,7 @@ class Calibrant(Connection):
         )
 
     def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
-        """Change the description of a map, or some tags, of which None removes one.
+        """Change what is said about a map; None removes a value, or a tag.
 
         Parameters
         ----------
@@ -1526,7 +1524,8 @@ class Calibrant(Connection):
         batches : sequence of str, optional
             Ids of stored batches, instead of the arrays: one panel each.
         source : mapping, optional
-            Rows of files in a source, instead of the arrays; the request becomes a job.
+            Rows of files in a source, instead of the arrays; the request becomes a job. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
@@ -1720,18 +1719,20 @@ class Calibrant(Connection):
         rules : sequence of mapping, optional
             Alarm rules.
         reference : mapping, optional
-            Rows that windows are compared with.
+            Rows that windows are compared with. It has optionally ``start``, ``end`` and ``batch``.
         hooks : sequence of mapping, optional
             Webhooks to which alarms are delivered.
         recalibration : mapping, optional
-            What follows an alarm.
+            What follows an alarm. It has optionally ``policy``, ``name``, ``alias``, ``method``, ``options``,
+            ``window``, ``after``, ``level``, ``least_rows``, ``pause`` and ``every``.
         retention : int, optional
             Seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default:
             90 days, or 10,000 buckets if that is shorter.
         prediction_kind : {"classification", "regression"}, optional
             ``regression``: rows have forecasts of a number, and observed outcomes; by default ``classification``.
         forecast : mapping, optional
-            For ``regression``: form of the forecasts.
+            For ``regression``: form of the forecasts. It has ``kind``, and optionally ``levels``, ``level`` and
+            ``n_samples``.
         reduction : str, optional
             Binary (default for one column), confidence (default for several), class:k or top:r.
         n_classes : int, optional
@@ -1800,7 +1801,7 @@ class Calibrant(Connection):
                             "n_classes": n_classes,
                             "coverage": coverage,
                             "scale": scale,
-                            "map": map,
+                            "map": reference(map),
                             "bucket": bucket,
                             "horizon": horizon,
                             "skew": skew,
@@ -1844,6 +1845,51 @@ class Calibrant(Connection):
         """
         return self._run(
             changed(self._patience, path_of("monitors", name), changes, MonitorPatch.__annotations__, MonitorAnswer)
+        )
+
+    def backfill(
+        self, monitor: str, source: Mapping[str, Any], *, timeout: float | None = None, progress: Progress | None = None
+    ) -> BackfillAnswer:
+        """Ingest rows, predictions or labels from files in a source.
+
+        Parameters
+        ----------
+        monitor : str
+            Name of the monitor.
+        source : mapping
+            Rows of files in a source. It has ``source``, ``path`` and ``columns``, and optionally ``where`` and
+            ``format``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        BackfillAnswer
+            The rows of files that a monitor has counted. Every row is accepted, a duplicate, contradicted or refused.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
+        >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
+        """
+        return self._run(
+            result_of(
+                self._patience,
+                send(self._patience, with_fields("POST", path_of("monitors", monitor, "backfill"), {"source": source})),
+                BackfillAnswer,
+                timeout,
+                progress,
+            )
         )
 
     def decision_curve(
@@ -2059,6 +2105,68 @@ class Calibrant(Connection):
                     self._patience, with_fields("PUT", path_of("audit", "hooks", hook), {"url": url, "secret": secret})
                 ),
                 AuditHookAnswer,
+            )
+        )
+
+    def calibrate_source(
+        self,
+        map: str | MapSummary,
+        source: Mapping[str, Any],
+        target: Mapping[str, Any],
+        *,
+        scale: str | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+    ) -> ScoredAnswer:
+        """Apply a map to the rows of files in a source, and write them with the calibrated columns.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        source : mapping
+            Rows to which the map is applied; all of their columns are written. It has ``source``, ``path`` and
+            ``columns``, and optionally ``where``, ``format`` and ``engine``.
+        target : mapping
+            Where the data set is written. It has ``source`` and ``path``.
+        scale : {"probability", "percent", "logit"}, optional
+            Default: that of the map.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
+
+        Returns
+        -------
+        ScoredAnswer
+            A data set that was written.
+
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
+        Examples
+        --------
+        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
+        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
+        """
+        return self._run(
+            result_of(
+                self._patience,
+                send(
+                    self._patience,
+                    with_fields(
+                        "POST",
+                        path_of("datasets"),
+                        {"map": reference(map), "source": source, "target": target, "scale": scale},
+                    ),
+                ),
+                ScoredAnswer,
+                timeout,
+                progress,
             )
         )
 
@@ -2368,8 +2476,14 @@ class Calibrant(Connection):
             (n,), integers or strings that join the predictions with their labels.
         predictions : array_like, or mapping of str to array_like
             As for ``send_rows``.
-        timestamps, groups, form, piece, key
+        timestamps, groups
             As for ``send_rows``.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
 
         Returns
         -------
@@ -2418,8 +2532,12 @@ class Calibrant(Connection):
             (n,), integers or booleans.
         timestamps : array_like, optional
             When the labels became known; by default now.
-        form, piece, key
-            As for ``send_rows``.
+        form : {"npz", "arrow", "json"}
+            Encoding of the rows; ``arrow`` needs pyarrow.
+        piece : int
+            The most rows per request.
+        key : str, optional
+            Idempotency key of the whole call.
 
         Returns
         -------
@@ -2468,45 +2586,6 @@ class Calibrant(Connection):
         1
         """
         return self._run(aliases.alias(self._patience, name, alias, version, new=new))
-
-    def backfill(
-        self, monitor: str, source: Mapping[str, Any], *, timeout: float | None = None, progress: Progress | None = None
-    ) -> BackfillAnswer:
-        """Let a monitor ingest files of a source of the service: rows, predictions or labels.
-
-        Parameters
-        ----------
-        monitor : str
-            Name of the monitor.
-        source : mapping
-            ``source``, ``path`` and ``columns``; optionally ``where`` and ``format``. With the columns ``predictions`` and
-            ``labels``, labelled rows; with one of them, and ``ids``, predictions or labels. ``timestamps`` and ``groups``
-            are optional.
-        timeout : float, optional
-            Seconds to wait for the job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-
-        Returns
-        -------
-        BackfillAnswer
-            Numbers of rows, files and bytes, and of rows by outcome.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled. What it had counted stays counted: another job counts rows with ids only
-            once.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> columns = {"ids": "request", "predictions": "score", "labels": "outcome"}
-        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": columns}
-        >>> client.backfill("inbox", source).accepted  # doctest: +SKIP
-        """
-        return self._run(backfills.backfill(self._patience, monitor, source, timeout=timeout, progress=progress))
 
     def evaluate_sets(
         self,
@@ -2563,56 +2642,6 @@ class Calibrant(Connection):
                 weights=weights,
                 weights_kind=weights_kind,
                 interval=interval,
-            )
-        )
-
-    def calibrate_source(
-        self,
-        map: str | MapSummary,
-        source: Mapping[str, Any],
-        target: Mapping[str, str],
-        *,
-        scale: str | None = None,
-        timeout: float | None = None,
-        progress: Progress | None = None,
-    ) -> ScoredAnswer:
-        """Apply a stored map to files of a source of the service, and write them with the calibrated columns.
-
-        Parameters
-        ----------
-        map : str or MapSummary
-            Id, name, ``name:version`` or ``name@alias``.
-        source : mapping
-            ``source``, ``path`` and ``columns`` with the ``predictions``; optionally ``where`` and ``format``.
-        target : mapping
-            ``source`` and ``path`` of a folder that does not exist yet.
-        scale : {"probability", "percent", "logit"}, optional
-            Scale of the predictions; by default that of the map.
-        timeout : float, optional
-            Seconds to wait for the job; by default there is no limit.
-        progress : callable, optional
-            Called with the job on every change.
-
-        Returns
-        -------
-        ScoredAnswer
-            The target, and the numbers of rows, files and bytes.
-
-        Raises
-        ------
-        JobFailed
-            If the job failed or was cancelled.
-        JobTimeout
-            If the job has not ended after ``timeout`` seconds.
-
-        Examples
-        --------
-        >>> source = {"source": "scores", "path": "2026-11/*.parquet", "columns": {"predictions": "score"}}
-        >>> client.calibrate_source("spam", source, {"source": "scores", "path": "scored"})  # doctest: +SKIP
-        """
-        return self._run(
-            datasets.calibrate_source(
-                self._patience, map, source, target, scale=scale, timeout=timeout, progress=progress
             )
         )
 
@@ -2681,6 +2710,8 @@ class Calibrant(Connection):
         ----------
         observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
             As for ``calibrant.recalibrate_in_order``.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         **forecasts
             The forecasts as for ``evaluate_distribution``.
 

@@ -94,7 +94,11 @@ def _joined(column: Any) -> Any:
 def _dictionary_of(chunk: Any) -> Hashable:
     """Return the place of a dictionary in memory."""
     values = chunk.dictionary
-    return len(values), values.offset, *(None if buffer is None else (buffer.address, buffer.size) for buffer in values.buffers())
+    return (
+        len(values),
+        values.offset,
+        *(None if buffer is None else (buffer.address, buffer.size) for buffer in values.buffers()),
+    )
 
 
 def _coded(like: Any, indices: Any, values: Any) -> Any:

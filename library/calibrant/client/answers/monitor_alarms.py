@@ -64,7 +64,7 @@ class AlarmData(WireAnswer):
     group: str | None = None  # the group of the window; None for all rows
     value: float | None = None  # the compared value; of an anytime-valid test: the logarithm of the e-value
     bound: float | None = None  # the bound that the value is compared with
-    rows: int | None = None  # number of rows in the computation: labelled rows, or for drift predictions
+    rows: int | None = None  # number of rows that the rule counted
     since: str | None = None  # when the alarm was raised
     change: ChangeReading | None = None  # for an evidence rule: when calibration changed, and how
     description: str | None = None  # what the alarm reports, in words

@@ -156,7 +156,7 @@ class RuleState(WireAnswer):
     status: RuleStatus = "unknown"  # `unknown` until there are enough rows
     since: str | None = None  # when the status last changed
     alarms: int = 0  # number of times that the alarm was raised
-    rows: int = 0  # number of rows in the last check: labelled rows, or for drift predictions
+    rows: int = 0  # number of rows that the rule counted at its last check
     looked_at: str | None = None  # when the rule was last checked
     message: str | None = None  # what a raised alarm reports, in words
     challengers: int = 0  # number of challengers requested for the raised alarm
