@@ -17,7 +17,7 @@ def recommend(requester: Requester, arrays: Arrays, options: RecommendOptions) -
     """Compare fast methods on the rows and recommend one, or none; raises a ``CalibrationError``, ``Busy``."""
     from calibrant.reports.recommendation import checked_report, recommendation_of
 
-    reduction = implied_reduction(requester, options.reduction, [] if options.batch is None else [options.batch])
+    reduction = implied_reduction(requester, options, [] if options.batch is None else [options.batch])
     rows = find_rows(requester, arrays, options)
     report, checked = checked_report(rows.labelled, rows.class_names, reduction, seed=options.seed)
     requester.take_slot(report.seconds(checked))

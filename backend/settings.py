@@ -156,6 +156,7 @@ class Setting(NamedTuple):
     @property
     def value_type(self) -> type[Any]:
         """The type of its values other than None."""
+        kind: type[Any]
         (kind,) = {part for part in get_args(self.kind) or (self.kind,) if part is not NoneType}
         return kind
 

@@ -83,6 +83,10 @@ from schemas.maps import (
 if TYPE_CHECKING:  # scoring needs no store
     from backend.store.batches import BatchStore
     from backend.store.jobs.runs import Run
+    from schemas.recommendations import RecommendOptions
+
+    #: Options with a reduction, and with the names of its classes or with batches that have them.
+    Reducing = EvaluateOptions | CompareOptions | FitOptions | RecommendOptions
     from backend.store.store import Store
 
 #: Evaluation options that suffice to reproduce a report.
@@ -253,9 +257,7 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
         raise UnknownMap(error.detail, f"/maps/{i}") from error
 
 
-def implied_reduction(
-    requester: Requester, options: EvaluateOptions | CompareOptions | FitOptions, batch_ids: Sequence[str]
-) -> str | None:
+def implied_reduction(requester: Requester, options: Reducing, batch_ids: Sequence[str]) -> str | None:
     """Return the requested reduction, or else the one that the uploaded files of stored batches imply.
 
     The class of a reduction may be named, as in the request or else as in the first batch. Raises ``InvalidOption`` if
@@ -273,9 +275,7 @@ def implied_reduction(
     return implied.pop()
 
 
-def _shared_names(
-    requester: Requester, options: EvaluateOptions | CompareOptions | FitOptions, batch_ids: Sequence[str]
-) -> Sequence[str] | None:
+def _shared_names(requester: Requester, options: Reducing, batch_ids: Sequence[str]) -> Sequence[str] | None:
     """Return the names of the classes of a request or of its batches; raises ``InvalidOption`` if these differ."""
     if options.class_names is not None:
         return options.class_names

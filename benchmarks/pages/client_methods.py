@@ -35,7 +35,7 @@ _OTHERS = sorted({path.stem for path in FOLDER.glob("calls/*.py")} - {"__init__"
 _MODULES = (*_FIRST, *_OTHERS)
 #: What the methods with rows use.
 _ROW_STEPS = (
-    "Form, Requested, Theme, answered, fitted, html, media_of, picture, reference, result_of, stored_picture, "
+    "Form, Requested, Theme, answered, fitted, html, map_reference, media_of, picture, result_of, stored_picture, "
     "with_class_rows, with_forecast_rows"
 )
 #: Records that stand for their ids.
@@ -252,7 +252,7 @@ def _of_fields(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Met
         leading += [_option(name, field) for name, field in fields if field.is_required()]
         named = [_option(name, field) for name, field in fields if not field.is_required()]
         named = [_STAR, *named, *(_WAITING if waits else [])]
-        sent_fields = ", ".join(f'"{name}": {"reference(map)" if name == "map" else name}' for name, _ in fields)
+        sent_fields = ", ".join(f'"{name}": {"map_reference(map)" if name == "map" else name}' for name, _ in fields)
         sent = f'send(self._patience, with_fields("{call.method}", {_path(call)}, {{{sent_fields}}}))'
         source = f"answered({sent}, {_type(answer)})"
         if waits:

@@ -64,7 +64,7 @@ def with_class_rows(
             raise TypeError("pass the id of a batch, or predictions and labels")
         rows = {"predictions": batch, **({"labels": own_labels[0]} if own_labels else {}), **rows}
         batch = None
-    refs = [reference(ref) for ref in (fields.get("map"), *(fields.get("maps") or ()))]
+    refs = [map_reference(ref) for ref in (fields.get("map"), *(fields.get("maps") or ()))]
     if models is None:
         arrays, options = split_rows(rows, (yield from class_names_of(patience, refs, rows)))
     else:
@@ -134,7 +134,7 @@ def _headers(accept: str | None, key: str | None) -> dict[str, str]:
     return {name: value for name, value in headers.items() if value is not None}
 
 
-def reference(map: Any) -> str | None:
+def map_reference(map: Any) -> str | None:
     """Return the id or the name of a map, given as a string or as its record, or None."""
     name: Any = id_of(map)
     if name is None or isinstance(name, str):

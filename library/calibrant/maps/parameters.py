@@ -155,7 +155,6 @@ class ParameterChoice(Parameter):
 AT_LOGITS = Parameter("logits of a map of logits", "logit", "t", order="increasing")
 
 
-@dataclass(frozen=True)
 class FittedFunction(Protocol):
     """A fitted function: a frozen dataclass with its family and parameters."""
 
@@ -182,6 +181,7 @@ class FittedFunction(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Parametric:
     """Base class of fitted functions whose parameters are their fields, of types ``Annotated[..., Parameter(...)]``.
 

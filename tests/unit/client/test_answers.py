@@ -36,7 +36,7 @@ from calibrant.client.answers import (
 from calibrant.client.declared import pages, result
 from calibrant.client.events import follow
 from calibrant.client.retries import Patience
-from calibrant.client.rows import report, with_class_rows
+from calibrant.client.rows import result_of, with_class_rows
 from tests.unit.client.replies import answer, take
 
 JOB: dict[str, Any] = {"id": "job_1", "kind": "fit", "status": "queued", "created_at": "t"}
@@ -167,8 +167,9 @@ def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
 def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:
     ended = orjson.dumps(JOB | {"status": "succeeded", "result": {"report": REPORT | {"n": None}}})
     sent = with_class_rows(Patience(), "/evaluate", {}, {}, "batch_1")
+    outcome = result_of(Patience(), sent, ReportAnswer, None, None, "report")
     with pytest.raises(ProblemResponse, match="Unexpected response: /n must be an integer"):
-        take(report(Patience(), sent, ReportAnswer, None, None), [answer(202, orjson.dumps(JOB)), answer(200, ended)])
+        take(outcome, [answer(202, orjson.dumps(JOB)), answer(200, ended)])
     lines = ["id: 1-0", "event: status", 'data: {"id": 3}', ""]
     for broken, why in (
         (lines, "/id must be a string"),

@@ -29,7 +29,7 @@ from calibrant.client.frames import (
 from calibrant.client.packing import Array, unpack
 from calibrant.client.requests import get, path_of, read, with_fields, with_predictions
 from calibrant.client.retries import Patience, send
-from calibrant.client.rows import class_names_of, reference
+from calibrant.client.rows import class_names_of, map_reference
 from calibrant.client.steps import Answer, Steps
 from calibrant.core.arrays import group_names
 from calibrant.sets.prediction_sets import PredictionSets
@@ -238,7 +238,7 @@ def _calibrated(
     patience: Patience, fields: Mapping[str, Any], predictions: Any, features: Any = None, groups: Any = None
 ) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
-    ref = reference(fields["map"])
+    ref = map_reference(fields["map"])
     names = yield from class_names_of(patience, [ref], {"predictions": predictions})
     values, columns = predictions_of(predictions, names)
     beside = {} if features is None else dict(feature_columns(features))
