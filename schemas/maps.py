@@ -216,7 +216,7 @@ class MapSummary(About, MapIdentity):
     seed: int | None
     created_at: Timestamp
     created_by: str | None = Field(None, description="name of the API key")
-    updated_at: Timestamp | None = Field(None, description="when what is said about the map last changed")
+    updated_at: Timestamp | None = Field(None, description="when what callers say about the map last changed")
     imported: bool = False
     digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
     label_rate: float | None = Field(None, description="event rate in the rows of the fit")

@@ -201,11 +201,11 @@ async def get_document(map: str, request: Request, here: Here) -> Response:
         tagged=True,
         conditional=True,
         problems=("unknown-map",),
-        client=(ClientMethod("describe", summary="Change what is said about a map; None removes a value, or a tag."),),
+        client=(ClientMethod("describe", summary="Change what callers say about a map; None removes a value, or a tag."),),
     )
 )
 async def patch_map(map: str, request: Request, here: Here) -> Response:
-    """Change what is said about a map with a JSON merge patch: null removes, omitted fields are kept.
+    """Change what callers say about a map with a JSON merge patch: null removes, omitted fields are kept.
 
     Examples
     --------

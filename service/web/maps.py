@@ -163,7 +163,7 @@ async def forget_alias(name: str, alias: str, visit: Visiting, form: Form) -> Re
 
 @calls.add(Call("POST", "/ui/maps/{ref}/about"))
 async def describe(ref: str, visit: Visiting, form: Form) -> Response:
-    """Change what is said about a map, unless someone else has changed it."""
+    """Change what callers say about a map, unless someone else has changed it."""
     record = await run_in_thread(visit.here.store.maps.get, ref)
     try:
         changes = read_options(Payload({}, _changes(form, record), from_query=False), MapChanges)

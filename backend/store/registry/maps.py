@@ -114,7 +114,7 @@ def _add(redis: Redis, keys: Keyspace, map_id: str) -> None:
 
 
 class MapStore:
-    """The maps of one tenant; a stored map never changes, only what is said about it."""
+    """The maps of one tenant; a stored map never changes, only what callers say about it."""
 
     def __init__(self, redis: Redis, keys: Keyspace, trail: AuditTrail | None = None) -> None:
         self._redis = redis
@@ -241,7 +241,7 @@ class MapStore:
         return _record(self._redis.get(self._keys.map(map_id)))
 
     def change(self, map_id: str, change: Callable[[MapRecord], MapRecord]) -> MapRecord:
-        """Apply ``change``, which sets what is said about the map, to its record."""
+        """Apply ``change``, which sets what callers say about the map, to its record."""
         key = self._keys.map(map_id)
 
         def write(pipe: Pipeline) -> MapRecord:
