@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Depends, Query, Response
@@ -88,7 +88,8 @@ class ReportView:
     @property
     def costs(self) -> Sequence[float]:
         """The costs of the decisions that the report shows; empty without."""
-        return (self.made.report.get("decisions") or {}).get("costs", ())
+        costs: Sequence[float] = (self.made.report.get("decisions") or {}).get("costs", ())
+        return costs
 
     @property
     def compared(self) -> list[str]:
@@ -153,9 +154,9 @@ def report_or_job(
     upload = here.store.uploads.get(batch_id)
     report = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
     if report is None:
-        compared = {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
-        compared |= {"costs": list(costs)} if costs else {}
-        fields = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref, **compared}
+        fields: dict[str, Any] = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
+        fields |= {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
+        fields |= {"costs": list(costs)} if costs else {}
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         try:

@@ -70,7 +70,14 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     if report.get("prediction_kind") == "regression":
         from calibrant.reports.forecasts import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
-    none = {"fewer": "", "group_figure": None, "contest": None, "coverage_by": None, "sets": None, "segments": None}
+    none: dict[str, Any] = {
+        "fewer": "",
+        "group_figure": None,
+        "contest": None,
+        "coverage_by": None,
+        "sets": None,
+        "segments": None,
+    }
     none |= {"grades": None, "decisions": decision_section(report, about)}
     return {**both, **none, **own(report, about)}
 
