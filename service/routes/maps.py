@@ -201,7 +201,9 @@ async def get_document(map: str, request: Request, here: Here) -> Response:
         tagged=True,
         conditional=True,
         problems=("unknown-map",),
-        client=(ClientMethod("describe", summary="Change what callers say about a map; None removes a value, or a tag."),),
+        client=(
+            ClientMethod("describe", summary="Change what callers say about a map; None removes a value, or a tag."),
+        ),
     )
 )
 async def patch_map(map: str, request: Request, here: Here) -> Response:

@@ -1304,7 +1304,7 @@ class Calibrant(Connection):
         )
 
     def describe(self, map: str | MapSummary, **changes: Unpack[MapChanges]) -> MapRecord:
-        """Change what is said about a map; None removes a value, or a tag.
+        """Change what callers say about a map; None removes a value, or a tag.
 
         Parameters
         ----------

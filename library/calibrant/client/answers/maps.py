@@ -75,7 +75,7 @@ class MapSummary(WireAnswer):
     seed: int | None  # random seed
     created_at: str  # when it was created
     created_by: str | None = None  # name of the API key
-    updated_at: str | None = None  # when what is said about the map last changed
+    updated_at: str | None = None  # when what callers say about the map last changed
     imported: bool = False  # whether the map was imported instead of fitted here
     digest: str | None = None  # digest of the rows of the fit, independent of their order
     label_rate: float | None = None  # event rate in the rows of the fit
