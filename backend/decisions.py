@@ -9,9 +9,8 @@ from backend.kinds import Arrays, inline_bytes
 from backend.kinds.classes import reduction_by_number
 from backend.requester import Requester
 from backend.telemetry.observed import traced
-from calibrant.core.inputs import check_named_event
+from calibrant.core.inputs import check_named_event, event_by_name
 from calibrant.core.options import read_fraction
-from calibrant.decisions.costs import event_of
 from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
 from calibrant.decisions.thresholds import read_criterion, threshold_of
 from calibrant.io.errors import InvalidField
@@ -42,7 +41,7 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
     reduction = reduction_by_number(options.reduction, next(iter(rows.values())).class_names)
     for own in rows.values():
         check_named_event(reduction, own.class_names, own.labelled.predictions.n_classes)
-    events = {name: event_of(own.labelled, reduction, None) for name, own in rows.items()}
+    events = {name: event_by_name(own.labelled, reduction, None) for name, own in rows.items()}
     if criterion is not None:
         return threshold_of(events["model"], criterion, level, options.seed).to_dict()
     check_models(events, "/models")

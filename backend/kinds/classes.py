@@ -83,11 +83,11 @@ from schemas.maps import (
 if TYPE_CHECKING:  # scoring needs no store
     from backend.store.batches import BatchStore
     from backend.store.jobs.runs import Run
+    from backend.store.store import Store
     from schemas.recommendations import RecommendOptions
 
     #: Options with a reduction, and with the names of its classes or with batches that have them.
     Reducing = EvaluateOptions | CompareOptions | FitOptions | RecommendOptions
-    from backend.store.store import Store
 
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
@@ -260,8 +260,8 @@ def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str
 def implied_reduction(requester: Requester, options: Reducing, batch_ids: Sequence[str]) -> str | None:
     """Return the requested reduction, or else the one that the uploaded files of stored batches imply.
 
-    The class of a reduction may be named, as in the request or else as in the first batch. Raises ``InvalidOption`` if
-    the files imply different reductions, and ``UnknownBatch``.
+    The class of a reduction may be named, as in the request or else as in the batches. Raises ``InvalidOption`` if
+    these have other names or imply different reductions, and ``UnknownBatch``.
     """
     names: Sequence[str] | None = options.class_names
     if options.reduction is not None or not batch_ids:

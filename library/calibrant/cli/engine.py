@@ -45,7 +45,7 @@ class Engine(NamedTuple):
     ) -> Any:
         """Return what the function or method with this name makes of the rows; its jobs have a progress bar.
 
-        Predictions of ``models`` replace those of the rows. Options that are None are left out.
+        It gets the options that have a value, and the predictions of ``models`` in place of those of the rows.
         """
         from calibrant.core.progress import reporting
 

@@ -50,6 +50,7 @@ from calibrant.core.errors import (
 )
 from calibrant.core.options import plain
 from calibrant.core.records import is_records, read_records
+from calibrant.core.reductions import Event, reduce, resolve_event
 
 # --- Rows: predictions with labels, weights and groups
 
@@ -652,6 +653,13 @@ def check_named_event(reduction: str | None, names: Sequence[str] | None, n_clas
     of_other = reduction is not None and reduction.startswith("class:") and reduction != "class:1"
     if n_classes is None and names is not None and of_other:
         raise UnknownReduction.at("/reduction", "must be binary or class:1, the class of predictions of shape (n,)")
+
+
+def event_by_name(batch: Batch, reduction: str | None, names: tuple[str, ...] | None) -> Event:
+    """Return the event of a batch, whose class may be named; raises ``UnknownReduction``."""
+    reduction, n_classes = reduction_by_name(reduction, names), batch.predictions.n_classes
+    check_named_event(reduction, names, n_classes)
+    return reduce(batch, resolve_event(reduction, n_classes))
 
 
 def reduction_with_name(reduction: str, names: Sequence[str] | None, classes: Any = None) -> str:

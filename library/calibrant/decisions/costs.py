@@ -14,7 +14,7 @@ from calibrant.core.arrays import check_aligned
 from calibrant.core.batch import Batch, InputScale
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
-from calibrant.core.inputs import check_named_event, read_rows, reduction_by_name
+from calibrant.core.inputs import event_by_name, read_rows
 from calibrant.core.reductions import Event, reduce, resolve_event
 from calibrant.core.results import n_rows
 from calibrant.evaluation import CheckedBatch, Evaluation
@@ -121,15 +121,8 @@ def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, *
         except CalibrationError as error:
             raise (error if name == "predictions" else error.about("predictions", name)) from None
         rows.warn_of_kind()
-        events[name] = event_of(rows.batch, reduction, rows.class_names)
+        events[name] = event_by_name(rows.batch, reduction, rows.class_names)
     return events
-
-
-def event_of(batch: Batch, reduction: str | None, class_names: tuple[str, ...] | None) -> Event:
-    """Return the event of a batch on which decisions are made; its class may be named."""
-    reduction, n_classes = reduction_by_name(reduction, class_names), batch.predictions.n_classes
-    check_named_event(reduction, class_names, n_classes)
-    return reduce(batch, resolve_event(reduction, n_classes))
 
 
 @dataclass(frozen=True)

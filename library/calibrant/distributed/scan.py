@@ -406,7 +406,7 @@ def ahead(values: Generator[_Read]) -> Generator[_Read]:
 
 
 @contextmanager
-def damage(path: str = "a file of the source") -> Iterator[None]:
+def damage(path: str) -> Iterator[None]:
     """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable`` with its path."""
     with requires("files"):
         import pyarrow as pa

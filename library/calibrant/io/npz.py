@@ -454,9 +454,9 @@ def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterat
     """
     with _damage():
         archive = Archive(data)
-    members = [array for array in archive.members if not array.is_dir() and not _OF_MACOS.match(array.filename)]
+    members = [member for member in archive.members if not member.is_dir() and not _OF_MACOS.match(member.filename)]
     names = [member.filename for member in members]
-    if any(array.endswith(".npy") for array in names):
+    if any(filename.endswith(".npy") for filename in names):
         return None
     if _is_workbook(names):
         limits.check_bytes(sum(member.file_size for member in members))

@@ -209,16 +209,16 @@ def place_columns(
     members: dict[str, dict[float, int]] = {}
     for at, name in enumerate(names):
         matches = ((field, pattern.fullmatch(name)) for field, pattern in families.items())
-        places = next(((field, float(match[1])) for field, match in matches if match is not None), None)
-        if places is None and name not in known:
+        member = next(((field, float(match[1])) for field, match in matches if match is not None), None)
+        if member is None and name not in known:
             raise InvalidField.at("", f"column {at + 1} must be one of {expected}")
-        field = known[name] if places is None else places[0]
-        if (field in single) if places is None else (places[1] in members.get(field, ())):
+        field = known[name] if member is None else member[0]
+        if (field in single) if member is None else (member[1] in members.get(field, ())):
             raise InvalidField.at(f"/{field}", f"appears twice; the second is column {at + 1}")
-        if places is None:
+        if member is None:
             single[field] = [at]
         else:
-            members.setdefault(field, {})[places[1]] = at
+            members.setdefault(field, {})[member[1]] = at
     for field in members:
         if field in single:
             what = (

@@ -80,7 +80,7 @@ class Sheet:
         return len(self.predictions)
 
     def taken(self, selected: npt.NDArray[np.bool_] | Ints) -> Sheet:
-        """Return the rows for which ``kept (n,)`` is true, or those with the numbers in ``selected``."""
+        """Return the rows for which ``selected (n,)`` is true, or those with the numbers in ``selected``."""
         rows = np.flatnonzero(selected) if selected.dtype.kind == "b" else selected
         arrays = {name: getattr(self, name) for name in ("predictions", "labels", "weights", "row_numbers")}
         names = {name: getattr(self, name) for name in ("groups", "times", "clusters", "ids")}

@@ -232,12 +232,10 @@ def vector_of(cell: str) -> list[str] | None:
     (['0.25', '0.75'], ['0.25', '0.75'], ['0.5'], None)
     """
     clean = _SCALAR.sub(r"\1", cell) if "np.float" in cell else cell
-    numbers = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
-    return (
-        None
-        if numbers is None
-        else next(text for text in numbers.groups() if text is not None).replace(",", " ").split()
-    )
+    match = _VECTOR.fullmatch(clean) or _TUPLE.fullmatch(clean)
+    if match is None:
+        return None
+    return next(text for text in match.groups() if text is not None).replace(",", " ").split()
 
 
 def may_be_numbers(cells: Sequence[str]) -> bool:

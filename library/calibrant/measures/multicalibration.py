@@ -16,10 +16,10 @@ from calibrant.core.batch import Batch, Scale, refuse_clusters
 from calibrant.core.cells import Floats, WeightsKind, chance_variances
 from calibrant.core.errors import InvalidOption
 from calibrant.core.features import Feature, Features, read_features
-from calibrant.core.inputs import check_named_event, read_rows, reduction_by_name
+from calibrant.core.inputs import event_by_name, read_rows
 from calibrant.core.options import MOST, Option, read_values
 from calibrant.core.progress import report
-from calibrant.core.reductions import Event, reduce, resolve_event
+from calibrant.core.reductions import Event
 from calibrant.core.results import Framed, Table, counted
 from calibrant.measures.cumulative import range_tail
 from calibrant.measures.intervals import Integers, Resampling
@@ -436,6 +436,4 @@ def event_and_features(
 def independent_event(batch: Batch, reduction: str | None, class_names: tuple[str, ...] | None) -> Event:
     """Return the event of a batch, of which every row has one and no row depends on another; its class may be named."""
     refuse_clusters(batch, "tests of segments")
-    reduction, n_classes = reduction_by_name(reduction, class_names), batch.predictions.n_classes
-    check_named_event(reduction, class_names, n_classes)
-    return reduce(batch, resolve_event(reduction, n_classes))
+    return event_by_name(batch, reduction, class_names)

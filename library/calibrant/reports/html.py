@@ -70,16 +70,16 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     if report.get("prediction_kind") == "regression":
         from calibrant.reports.forecasts import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
-    none: dict[str, Any] = {
+    none = {
         "fewer": "",
         "group_figure": None,
         "contest": None,
         "coverage_by": None,
         "sets": None,
         "segments": None,
+        "grades": None,
     }
-    none |= {"grades": None, "decisions": decision_section(report, about)}
-    return {**both, **none, **own(report, about)}
+    return {**both, **none, "decisions": decision_section(report, about), **own(report, about)}
 
 
 def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from calibrant.by_size import BySize
 from calibrant.core.batch import Batch, counted_kind, refuse_clusters
 from calibrant.core.errors import InvalidOption, TooFewRows, naming
 from calibrant.core.groups import Groups
-from calibrant.core.inputs import Rows
+from calibrant.core.inputs import Rows, event_by_name
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import MANY, Event
 from calibrant.core.results import plain_json
-from calibrant.decisions.costs import Costs, event_of
+from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
@@ -536,12 +536,12 @@ def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any
 
 
 def decision_events(models: Mapping[str, Batch], reduction: str | None, costs: Sequence[float]) -> dict[str, Event]:
-    """Return the event of each model on which decisions are made; raise ``InvalidOption`` for costs that are none."""
+    """Return the event of each model on which decisions are made; raises ``InvalidOption`` for invalid costs."""
     from calibrant.decisions.decision_curve import check_events
     from calibrant.decisions.thresholds import read_criterion
 
     read_criterion(costs=costs)
-    events = {name: event_of(batch, reduction, None) for name, batch in models.items()}
+    events = {name: event_by_name(batch, reduction, None) for name, batch in models.items()}
     check_events(events)
     return events
 
