@@ -52,6 +52,7 @@ from service.problems import refused
 from service.root_path import RootPath
 from service.scoring import ScoringContext, ScoringProcess, calibrate
 from service.settings import ScoringSettings
+from service.short_bodies import read_short, score_short
 from service.threads import run_in_thread, work_for
 
 if TYPE_CHECKING:
@@ -115,12 +116,20 @@ _SEED = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 async def _predict(request: Request, here: HostContext, name: str | None = None) -> Response:
     """Apply the map with a name, or the one that the body names, to the instances of a JSON body."""
+    short = await _predict_short(request, here, name)
+    if isinstance(short, Response):
+        return short
+    request = short
     content_type(read_header(request, b"content-type") or JSON, (JSON,))
     return await _scored(request, here, JSON, partial(_read_json, here, name, _IN_BODY))
 
 
 async def _invoke(request: Request, here: HostContext) -> Response:
     """Apply the only map, or the one that a header names, to a body of any type that SageMaker's clients send."""
+    short = await _predict_short(request, here)
+    if isinstance(short, Response):
+        return short
+    request = short
     sent = read_header(request, b"content-type")
     kind = content_type(sent or JSON, (JSON, CSV, NPY))
     accepted = choose(read_header(request, b"accept"), [kind, *(other for other in (JSON, CSV, NPY) if other != kind)])
@@ -134,6 +143,17 @@ async def _invoke(request: Request, here: HostContext) -> Response:
     else:
         read = partial(read_npy_rows, context=context)
     return await _scored(request, here, accepted, lambda body, limits: (model, read(body, limits)))
+
+
+async def _predict_short(request: Request, here: HostContext, name: str | None = None) -> Response | Request:
+    """The response to a few probabilities and nothing else; otherwise the request, with what was read put back."""
+    document, n_strings, request = await read_short(request, here.settings)
+    if document.keys() != {"instances"} or n_strings != 1:
+        return request
+    maps = here.process.maps
+    held = maps.get(name) if name is not None else next(iter(maps.values())) if len(maps) == 1 else None
+    predictions = None if held is None else score_short(held, document["instances"], here.settings)
+    return request if predictions is None else _json({"predictions": predictions})
 
 
 def _read_attributes(header: str) -> tuple[str | None, RowContext]:

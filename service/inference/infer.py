@@ -32,6 +32,7 @@ from service.guard import RequestMemory, Slots
 from service.headers import read_header, read_headers
 from service.inference.models import GROUPS, PREDICTIONS, Model, RowContext, find_model, reference_of
 from service.scoring import ScoringContext
+from service.short_bodies import read_short, score_short
 from service.threads import run_in_thread
 
 # --- The body of an inference request: a JSON object, followed by the bytes of its binary tensors
@@ -267,7 +268,7 @@ def infer(
     note_rows(tensor.shape)
     outputs = _outputs(request, model.outputs)
     values = model.apply(tensor, [output.name for output in outputs], context)
-    return _written(_head(model, request), [(output, values[output.name]) for output in outputs])
+    return _written(_head(model, request.id), [(output, values[output.name]) for output in outputs])
 
 
 def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
@@ -329,11 +330,11 @@ def _outputs(request: InferenceRequest, known: Sequence[str]) -> list[Output]:
     return wanted
 
 
-def _head(model: Model, request: InferenceRequest) -> dict[str, Any]:
+def _head(model: Model, request_id: str | None) -> dict[str, Any]:
     head = {
         "model_name": model.name,
         "model_version": model.version,
-        "id": request.id,
+        "id": request_id,
         "parameters": {"map": model.held.id},
     }
     return {name: value for name, value in head.items() if value is not None}
@@ -354,8 +355,34 @@ def _written(head: dict[str, Any], outputs: list[tuple[Output, Numbers]]) -> Inf
     return Inferred(b"".join((text, *chunks)), len(text)) if chunks else Inferred(text, None)
 
 
+async def _respond_short(request: Request, here: ScoringContext, name: str, version: str | None) -> Response | Request:
+    """The response to a few probabilities in JSON; otherwise the request, with what was read put back."""
+    document, n_strings, request = await read_short(request, here.settings)
+    match document:
+        case {
+            "inputs": [{"name": "predictions", "datatype": "FP64", "shape": [int(n)], "data": list(values), **others}],
+            **fields,
+        } if not others and n is not True and n == len(values) and fields.keys() <= {"id"}:
+            held = here.held_map(reference_of(name, version))
+        case _:
+            return request
+    request_id = fields.get("id")
+    if held is None or n_strings != 7 + 2 * len(fields) or type(request_id) is not (str if fields else type(None)):
+        return request
+    calibrated = score_short(held, values, here.settings)
+    model = find_model(here, name, version, held)
+    if calibrated is None or model.outputs != (PREDICTIONS,):
+        return request
+    output = (Output(PREDICTIONS, binary=False), np.array(calibrated))
+    return Response(_written(_head(model, request_id), [output]).body, media_type=JSON)
+
+
 async def respond(request: Request, here: ScoringContext, name: str, version: str | None) -> Response:
     """Respond to an inference request for a model, and for a version of it if given."""
+    short = await _respond_short(request, here, name, version)
+    if isinstance(short, Response):
+        return short
+    request = short
     lengths = read_headers(request, LENGTH_HEADER.lower().encode())
     check_media_type(read_header(request, b"content-type"))
     encoding = read_encoding(read_header(request, b"content-encoding"))

