@@ -102,8 +102,12 @@ def test_a_body_in_parts_or_for_a_map_that_is_not_in_memory_is_put_back() -> Non
 
 
 def test_limits_below_the_size_of_a_short_body_are_kept() -> None:
-    for limits in ({"max_rows": 3}, {"max_json_values": 40}, {"max_body_bytes": 40}):
-        assert isinstance(answered(USUAL, limits=replace(SETTINGS, **limits))[0], Request)
+    for limits in (
+        replace(SETTINGS, max_rows=3),
+        replace(SETTINGS, max_json_values=40),
+        replace(SETTINGS, max_body_bytes=40),
+    ):
+        assert isinstance(answered(USUAL, limits=limits)[0], Request)
 
 
 @pytest.mark.slow
