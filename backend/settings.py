@@ -28,8 +28,11 @@ def setting(
     check: Callable[[str], None] | None = None,
     example: str | None = None,
     limit: bool = False,
+    is_common: bool = False,
 ) -> Any:
     """A field that is a setting; ``GET /limits`` lists it if ``limit`` is true.
+
+    One that ``is_common`` must have the same value in the API and in the workers, which its meaning then says.
 
     A number lies between ``low``, if there is one, and ``high``. ``check`` raises ``ValueError`` for an invalid text;
     it accepts ``example``, which ``meaning`` may show as ``{example}``. Raises ``TypeError`` for one without the other.
@@ -37,6 +40,8 @@ def setting(
     if (check is None) != (example is None):
         raise TypeError("a setting that checks its text needs an example that it accepts: setting(..., example=TEXT)")
     shown = meaning if example is None else meaning.replace("{example}", example)
+    if is_common:
+        shown += "; set the same value for the API and for the workers"
     rules = {"low": low, "high": high, "check": check, "example": example, "limit": limit}
     return field(default=default, metadata={"meaning": shown, **rules})
 
@@ -69,9 +74,10 @@ class SharedSettings:
     quota_maps: int | None = setting(
         None,
         "maximum number of maps of a tenant; 0: no quota; default: as many as half of the budget of the store holds "
-        "with 64 KiB each; set the same value for the API and for the workers, which store maps after an alarm",
+        "with 64 KiB each, with those that workers store after an alarm",
         low=0,
         limit=True,
+        is_common=True,
     )
     store_budget: float = setting(
         0.75,
@@ -83,46 +89,50 @@ class SharedSettings:
     audit_entries: int = setting(
         10_000,
         "maximum number of entries of the audit log of a tenant; the oldest are removed, those of fits first while "
-        "they are more than half; set the same value for the API and for the workers",
+        "they are more than half",
         low=100,
         high=1_000_000,
         limit=True,
+        is_common=True,
     )
     audit_days: int = setting(
         400,
-        "days that entries of the audit log are kept; set the same value for the API and for the workers",
+        "days that entries of the audit log are kept",
         low=1,
         high=36_500,
         limit=True,
+        is_common=True,
     )
     webhook_hosts: str = setting(
         "",
         "hosts that webhooks may be sent to, separated by commas, such as alerts.example.com, *.example.com, "
-        "alerts.example.com:8443, or http://alerts.example.com, which also allows http; default: none; set the same "
-        "value for the API and for the workers",
+        "alerts.example.com:8443, or http://alerts.example.com, which also allows http; default: none",
+        is_common=True,
     )
     webhook_private_addresses: str = setting(
         "",
         "networks of private addresses that webhooks may be sent to, separated by commas, such as 10.0.0.0/8; default: "
-        "none; set the same value for the API and for the workers",
+        "none",
+        is_common=True,
     )
     sources: str = setting(
         "",
         "sources of rows in files by name, as JSON, or as a table of the file of settings, such as {example}; roots "
         "are file://, s3://, gs:// or abfs://, with credentials from the environment or the identity of the machine; "
         "without tenants, all may read; endpoint and region are those of an object store that is not Amazon's; "
-        "default: none; set the same value for the API and for the workers",
+        "default: none",
         check=check_sources,
         example='{"scores": {"root": "s3://bucket/folder", "write": true, "tenants": ["risk"]}}',
+        is_common=True,
     )
     dask_scheduler: str = setting(
         "",
         "address of a Dask scheduler, whose cluster counts the rows of sources for requests with the engine dask, such "
         "as {example}, or tcp:// in a network that only trusted programs can reach; certificates are those of Dask's "
-        "own configuration, such as DASK_DISTRIBUTED__COMM__TLS__CA_FILE; default: none; set the same value for the "
-        "API and for the workers",
+        "own configuration, such as DASK_DISTRIBUTED__COMM__TLS__CA_FILE; default: none",
         check=check_scheduler,
         example="tls://dask.example.com:8786",
+        is_common=True,
     )
     drain_seconds: float = setting(
         10.0,
