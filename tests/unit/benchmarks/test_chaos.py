@@ -14,6 +14,9 @@ from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import PAGE, page
 from benchmarks.chaos.recovery import InjectedFault, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
+from benchmarks.chaos.scored import Move, Moves
+from benchmarks.chaos.scorer import ScoringEvidence
+from benchmarks.records import body
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +94,26 @@ def test_a_sound_run_has_no_violation() -> None:
             replace(SOUND, moves=("the entries of name have gaps or repetitions",)),
             "the audit log has every move of an alias and change of a monitor, and no other",
         ),
+        (
+            replace(SOUND, key_entries=("key_1 has no entry",)),
+            "the audit log has every change of an API key, and no other",
+        ),
+        (
+            replace(SOUND, key_uses=("key_1 was answered 200, not 401",)),
+            "every acknowledged API key works, and none that was rotated or revoked",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(failed=["503"])),
+            "every request for a held map was answered by an API",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(refused=["503"])),
+            "no API that had answered for a held map refused to, until its next end",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(wrong=["version 2, not [1]"])),
+            "every answer of a held map has the version last known, and exactly its values",
+        ),
         (replace(SOUND, left={"calibrant::leases": 1}), "no lease, message or held batch remains"),
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
@@ -166,8 +189,19 @@ def test_the_schedule_ends_with_its_time() -> None:
     assert all(0 < gap <= 10.0 for gap, _ in done)
 
 
+@pytest.mark.parametrize(
+    ("known", "ended", "versions"),
+    [(1.0, 2.0, {1}), (1.0, 3.5, {1, 2}), (3.5, 3.6, {1, 2}), (4.0, 5.0, {2}), (4.0, 9.0, {1, 2})],
+)
+def test_a_version_of_the_alias_is_accepted_that_no_process_can_still_know(
+    known: float, ended: float, versions: set[int]
+) -> None:
+    moves = Moves([Move(0.0, 1.0, 1), Move(3.0, 4.0, 2), Move(8.0, float("inf"), 1)])
+    assert moves.accepted(known, ended) == versions
+
+
 def test_the_page_is_that_of_the_figures() -> None:
-    assert PAGE.read_text("utf-8") == page(older=True), "run python -m benchmarks.chaos.page"
+    assert body(PAGE) == page(older=True), "run python -m benchmarks.chaos.page"
 
 
 def test_every_test_that_the_page_names_exists() -> None:
