@@ -1,4 +1,4 @@
-"""A proxy in front of Redis that loses the reply to a transaction, as a network or a killed server does."""
+"""A proxy in front of Redis that loses the reply to a transaction or falls silent, as networks and servers do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from collections.abc import Iterator
 
 
 class LossyProxy(socketserver.ThreadingTCPServer):
-    """Forwards connections to a port; ``lose`` closes the next one that sends a transaction, after Redis ran it."""
+    """Forwards connections to a port; ``lose`` closes the next one that sends a transaction, after Redis ran it.
+
+    After ``stop_after`` nothing is forwarded any more once a text was, until ``resume``; then ``stopped`` is set.
+    """
 
     daemon_threads = True
 
@@ -20,6 +23,10 @@ class LossyProxy(socketserver.ThreadingTCPServer):
         self.port = port
         self.lost = 0
         self.loses = threading.Event()
+        self.stopped = threading.Event()
+        self.passes = threading.Event()
+        self.passes.set()
+        self.last_text: bytes | None = None
 
     @property
     def url(self) -> str:
@@ -29,6 +36,15 @@ class LossyProxy(socketserver.ThreadingTCPServer):
     def lose(self) -> None:
         """Lose the reply to the next transaction."""
         self.loses.set()
+
+    def stop_after(self, text: str) -> None:
+        """Fall silent after a text from Redis."""
+        self.last_text = text.encode()
+
+    def resume(self) -> None:
+        """Forward everything again."""
+        self.last_text = None
+        self.passes.set()
 
 
 class _Connection(socketserver.BaseRequestHandler):
@@ -40,6 +56,7 @@ class _Connection(socketserver.BaseRequestHandler):
             while True:
                 for ready in select.select([self.request, upstream], [], [])[0]:
                     content = ready.recv(1 << 16)
+                    self.server.passes.wait()
                     if not content:
                         return
                     if ready is self.request:
@@ -50,7 +67,12 @@ class _Connection(socketserver.BaseRequestHandler):
                         self.server.lost += 1
                         return
                     else:
+                        is_last = self.server.last_text is not None and self.server.last_text in content
+                        if is_last:
+                            self.server.passes.clear()
                         self.request.sendall(content)
+                        if is_last:
+                            self.server.stopped.set()
 
 
 @contextlib.contextmanager
@@ -62,5 +84,6 @@ def lossy_proxy(port: int) -> Iterator[LossyProxy]:
         try:
             yield proxy
         finally:
+            proxy.resume()
             proxy.shutdown()
             thread.join()
