@@ -1,5 +1,7 @@
 """Scoring while the store is killed, frozen, cut off and flapping: ``make scoring-outages``.
 
+Writes its section of docs/benchmarks/reliability.md; fails if a request fails or an answer is wrong.
+
 Two APIs with API keys reach one store through a proxy. Requests arrive at a fixed rate, whether or not earlier ones
 were answered, and go to the APIs in turn. A third into each outage the second API is restarted, which gets no requests
 from before its end until it is ready. An alias moves every two seconds, also while only the APIs are cut off. An answer
@@ -21,6 +23,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -30,7 +33,10 @@ from backend.store.store import Store
 from benchmarks.chaos.cluster import await_true, free_port, store_command
 from benchmarks.chaos.connections import Connections
 from benchmarks.chaos.core import api_command
+from benchmarks.chaos.page import write_page
+from benchmarks.chaos.page_scoring import scoring_rows
 from benchmarks.chaos.parts import DeploymentProcess
+from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scored import ALIAS, MODEL, MOVE_SECONDS, SEEN_SECONDS, ScoredModel
 from calibrant.client import Calibrant
 
@@ -268,8 +274,8 @@ class Bench:
                     self.proxy.accepts = True
             await asyncio.sleep(_FLAP_SECONDS)
 
-    async def measure(self, kind: str, before: float, seconds: float) -> list[str]:
-        """The row of a kind of outage."""
+    async def measure(self, kind: str, before: float, seconds: float) -> dict[str, Any]:
+        """The figures of a kind of outage; times are in seconds, as median and 99th percentile."""
         self.record.begin()
         await self.load(before)
         normal = self.record.quantiles()
@@ -282,36 +288,32 @@ class Bench:
         for i in range(2):
             await self.is_ready(i)
         await self.load(_SETTLE_SECONDS)
-        found = self.record
-        for text in [*lost, *found.failures, *found.wrong][:10]:
+        record = self.record
+        for text in [*lost, *record.failures, *record.wrong][:10]:
             print(f"  {kind}: {text}", flush=True)
-        during, calm = found.quantiles(), found.quantiles(with_restart=False)
-        self.is_good = self.is_good and not (lost or found.failures or found.wrong)
-        return [
-            kind,
-            f"{len(found.answers) + len(found.failures):,}",
-            f"{found.stale / len(found.answers):.0%}",
-            str(len(found.failures)),
-            str(len(found.wrong)),
-            *(f"{1000 * times[q]:.1f} / {1000 * during[q]:.1f} ms" for times, q in ((normal, 49), (normal, 98))),
-            f"{during[98] / normal[98]:.2f} / {calm[98] / normal[98]:.2f}",
-        ]
-
-
-_HEADINGS = [
-    *("outage", "requests", "stale", "failures", "wrong versions"),
-    *("p50 before / during", "p99 before / during", "ratio of p99 / without the restart"),
-]
+        during, calm = record.quantiles(), record.quantiles(with_restart=False)
+        self.is_good = self.is_good and not (lost or record.failures or record.wrong)
+        return {
+            "requests": len(record.answers) + len(record.failures),
+            "stale": record.stale / len(record.answers),
+            "failures": len(record.failures),
+            "wrong": len(record.wrong),
+            "normal": [normal[49], normal[98]],
+            "during": [during[49], during[98]],
+            "without_restart": [calm[49], calm[98]],
+        }
 
 
 async def _main(seconds: float, before: float, rate: float, kinds: list[str]) -> bool:
+    record = circumstances() | {"seconds": seconds, "before": before, "rate": rate}
     with tempfile.TemporaryDirectory(prefix="calibrant-scoring-") as name:
         bench = Bench(Path(name), rate)
         async with bench.running():
             await bench.load(2)  # loads the maps
-            rows = [await bench.measure(kind, before, seconds) for kind in kinds]
-    for row in (_HEADINGS, ["---"] * len(_HEADINGS), *rows):
-        print(f"| {' | '.join(row)} |")
+            record["outages"] = {kind: await bench.measure(kind, before, seconds) for kind in kinds}
+    print("\n".join(scoring_rows(record)))
+    write("scoring-outages", record)
+    write_page()
     return bench.is_good
 
 
