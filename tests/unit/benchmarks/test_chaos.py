@@ -10,8 +10,10 @@ import pytest
 
 from benchmarks.chaos.checks import CHECKS, faults
 from benchmarks.chaos.evidence import AcknowledgedJob, Change, ChaosEvidence, Map
+from benchmarks.chaos.key_changes import IssuedKey, tells
 from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import PAGE, page
+from benchmarks.chaos.parts import Absence, DeploymentProcess
 from benchmarks.chaos.recovery import InjectedFault, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
 from benchmarks.chaos.scored import Move, Moves
@@ -198,6 +200,29 @@ def test_a_version_of_the_alias_is_accepted_that_no_process_can_still_know(
 ) -> None:
     moves = Moves([Move(0.0, 1.0, 1), Move(3.0, 4.0, 2), Move(8.0, float("inf"), 1)])
     assert moves.accepted(known, ended) == versions
+
+
+def test_an_api_is_excused_only_by_its_own_absence_since_its_last_answer(tmp_path: Path) -> None:
+    part = DeploymentProcess("api", [], log=tmp_path / "log")
+    part.absences = [Absence(10.0, 12.0), Absence(20.0, float("inf"))]
+    assert part.was_away(11.0, 15.0)
+    assert part.was_away(15.0, 20.0)
+    assert not part.was_away(12.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "entries", "is_told"),
+    [
+        (IssuedKey("text"), "created", True),
+        (IssuedKey("text"), "created rotated", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"]), "created created revoked", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"]), "created", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"], is_certain=False), "created rotated revoked", True),
+        (IssuedKey(None, actions=["key-created", "key-revoked"], is_certain=False), "created revoked", True),
+    ],
+)
+def test_an_entry_too_many_or_too_few_of_a_key_is_told(key: IssuedKey, entries: str, is_told: bool) -> None:
+    assert tells([f"key-{action}" for action in entries.split()], key) == is_told
 
 
 def test_the_page_is_that_of_the_figures() -> None:
