@@ -129,7 +129,7 @@ def key_entry_faults(client: Calibrant, redis: Redis, changer: KeyChanger) -> It
         key = changer.issued.get(key_id)
         if key is None and actions != ["key-created"]:
             yield f"{key_id}, whose creation was not acknowledged, has the entries {', '.join(actions)}"
-        elif key is not None and not tells(actions, key):
+        elif key is not None and not has_entries(actions, key):
             yield f"{key_id} has the entries {', '.join(actions)}, not {', '.join(key.actions)}"
         if [entry.before for entry in history] != [None, *(entry.after for entry in history[:-1])]:
             yield f"the entries of {key_id} do not follow each other"
@@ -138,7 +138,7 @@ def key_entry_faults(client: Calibrant, redis: Redis, changer: KeyChanger) -> It
             yield f"the last entry of {key_id} is not its record"
 
 
-def tells(actions: Sequence[str], key: IssuedKey) -> bool:
+def has_entries(actions: Sequence[str], key: IssuedKey) -> bool:
     """Whether entries are the acknowledged changes; one that was not acknowledged may be among them."""
     if key.is_certain:
         return actions == key.actions

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.chaos.checks import CHECKS, faults
 from benchmarks.chaos.evidence import AcknowledgedJob, Change, ChaosEvidence, Map
-from benchmarks.chaos.key_changes import IssuedKey, tells
+from benchmarks.chaos.key_changes import IssuedKey, has_entries
 from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import PAGE, page
 from benchmarks.chaos.parts import Absence, DeploymentProcess
@@ -211,7 +211,7 @@ def test_an_api_is_excused_only_by_its_own_absence_since_its_last_answer(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("key", "entries", "is_told"),
+    ("key", "entries", "is_complete"),
     [
         (IssuedKey("text"), "created", True),
         (IssuedKey("text"), "created rotated", False),
@@ -221,8 +221,8 @@ def test_an_api_is_excused_only_by_its_own_absence_since_its_last_answer(tmp_pat
         (IssuedKey(None, actions=["key-created", "key-revoked"], is_certain=False), "created revoked", True),
     ],
 )
-def test_an_entry_too_many_or_too_few_of_a_key_is_told(key: IssuedKey, entries: str, is_told: bool) -> None:
-    assert tells([f"key-{action}" for action in entries.split()], key) == is_told
+def test_an_entry_too_many_or_too_few_of_a_key_is_complete(key: IssuedKey, entries: str, is_complete: bool) -> None:
+    assert has_entries([f"key-{action}" for action in entries.split()], key) == is_complete
 
 
 def test_the_page_is_that_of_the_figures() -> None:
