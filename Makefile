@@ -395,10 +395,10 @@ pseudo-real-worlds: $(STAMP) ## calibrators and evaluators where the true maps h
 real-evaluators: $(STAMP) ## nine evaluators on real predictions, after make pseudo-real, resuming a previous run: make real-evaluators DATA=folder; writes docs/benchmarks/real-evaluators.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.pseudo_real.real $(DATA)
 
-chaos: $(STAMP) ## inject kills, pauses, a full disk and clock changes on one machine, some 12 minutes; writes docs/benchmarks/reliability.md
+chaos: $(STAMP) ## inject kills, pauses, a full disk and clock changes on one machine while clients score, some 14 minutes; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.run
 
-scoring-outages: $(STAMP) ## score at 200 requests per second while the store is killed, frozen, cut off and flapping, 5 minutes each; prints a table
+scoring-outages: $(STAMP) ## score at 200 requests per second while the store is killed, frozen, cut off and flapping, 5 minutes each; writes docs/benchmarks/reliability.md
 	$(BIN)/python -m benchmarks.chaos.scoring
 
 chaos-net: $(STAMP) ## the same over four network namespaces, with one worker disconnected; as root; writes docs/benchmarks/reliability.md

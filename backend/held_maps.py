@@ -54,19 +54,31 @@ class HeldMaps:
     def __len__(self) -> int:
         return len(self._maps)
 
-    def held(self, tenant: str, ref: str) -> HeldMap | None:
-        """The map of a reference if it is in memory; O(1)."""
+    def held(self, tenant: str, ref: str, *, last_known: bool = False) -> HeldMap | None:
+        """The map of a reference if it is in memory; O(1).
+
+        None while its name is read again after a change, unless the ``last_known`` map is wanted.
+        """
         held_map = self._references.get((tenant, ref))
         if held_map is not None:
-            if self._changing and (tenant, held_map.name) in self._changing and ref not in held_map.exact_references:
+            if not last_known and self._is_changing(tenant, ref, held_map):
                 return None
             with suppress(KeyError):  # dropped by another thread in between
                 self._maps.move_to_end((tenant, held_map.id))
         return held_map
 
-    def find(self, store: Store, tenant: str, ref: str) -> HeldMap:
-        """The map of a reference, from memory or the store; raises ``UnknownMap``."""
-        held_map = self.held(tenant, ref)
+    def is_changing(self, tenant: str, ref: str) -> bool:
+        """Whether a reference that leads to a map in memory is read again after a change of its name."""
+        held_map = self._references.get((tenant, ref))
+        return held_map is not None and self._is_changing(tenant, ref, held_map)
+
+    def _is_changing(self, tenant: str, ref: str, held_map: HeldMap) -> bool:
+        changing = self._changing
+        return bool(changing) and (tenant, held_map.name) in changing and ref not in held_map.exact_references
+
+    def find(self, store: Store, tenant: str, ref: str, *, last_known: bool = False) -> HeldMap:
+        """The map of a reference, from memory as ``held`` or from the store; raises ``UnknownMap``."""
+        held_map = self.held(tenant, ref, last_known=last_known)
         if held_map is not None:
             return held_map
         changes = self._changes

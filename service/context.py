@@ -130,7 +130,22 @@ class Context(ScoringContext):
 
     def held_map(self, ref: str) -> HeldMap | None:
         """The map of a reference if it is in memory."""
-        return self.process.maps.held(self.caller.tenant, ref)
+        return self.process.maps.held(self.caller.tenant, ref, last_known=self._is_stale)
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the request is answered with what was last known of the store."""
+        return "stale_seconds" in self.scope["state"]
+
+    async def reach_map(self, ref: str) -> HeldMap | None:
+        """Return the map of a reference if it is in memory, or None once it can be found; raises as ``reach``.
+
+        A reference that is read again while the store does not respond leads to the map that it last led to.
+        """
+        process = self.process
+        if not await process.follow(self.caller.tenant, ref) and process.last_known.usable:
+            self.scope["state"]["stale_seconds"] = int(process.link.age)
+        return await super().reach_map(ref)
 
     async def reach(self) -> None:
         """Return once the store can be used; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
@@ -138,7 +153,7 @@ class Context(ScoringContext):
 
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
-        return self.process.maps.find(self.store, self.caller.tenant, ref)
+        return self.process.maps.find(self.store, self.caller.tenant, ref, last_known=self._is_stale)
 
     def map_versions(self, name: str) -> Sequence[int]:
         """The versions of the maps with a name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import cached_property
@@ -101,6 +102,8 @@ class Process(ScoringProcess):
         self.drawing = DrawingQueue()
         #: Set by the first request for a page.
         self.visited = asyncio.Event()
+        #: Notifies waiting requests that the references of a name were read again.
+        self._followed = asyncio.Event()
         self._notifications = connect_async(settings.redis_url, timeout=self.link.silence)
         self.watcher = Watcher(self._notifications)
         self.rates = Rates(settings.redis_url)
@@ -169,6 +172,14 @@ class Process(ScoringProcess):
         if not await self.link.settled(self.link.patience):
             raise self.link.refusal or StoreUnavailable("Redis cannot be reached")
 
+    async def follow(self, tenant: str, ref: str) -> bool:
+        """Wait until a reference is not read again any more, if that is soon; returns whether."""
+        until = time.monotonic() + self.link.patience
+        while (is_changing := self.maps.is_changing(tenant, ref)) and (left := until - time.monotonic()) > 0.0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._followed.wait(), left)
+        return not is_changing
+
     async def _read_anew(self) -> None:
         # Not in the thread pool of the requests, which may all be waiting for an unresponsive store.
         await asyncio.to_thread(self._check)
@@ -189,7 +200,11 @@ class Process(ScoringProcess):
         if change.what == "keys":
             await self._read_keys()
         elif self.maps.concerns(change):
-            await asyncio.to_thread(self.maps.follow, self._probing, change)
+            try:
+                await asyncio.to_thread(self.maps.follow, self._probing, change)
+            finally:
+                self._followed.set()
+                self._followed.clear()
 
     async def _read_keys(self) -> None:
         self.keyring.read(await asyncio.to_thread(ApiKeyStore(self._probing).all))

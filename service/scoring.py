@@ -90,10 +90,12 @@ class ScoringContext(ABC):
     async def reach(self) -> None:
         """Return once the store can be used, if there is one; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
 
-    async def reach_map(self, ref: str) -> None:
-        """Return once the map of a reference can be found; raises as ``reach``."""
-        if self.held_map(ref) is None:
+    async def reach_map(self, ref: str) -> HeldMap | None:
+        """Return the map of a reference if it is in memory, or None once it can be found; raises as ``reach``."""
+        held = self.held_map(ref)
+        if held is None:
             await self.reach()
+        return held
 
     @abstractmethod
     def find_map(self, ref: str) -> HeldMap:
@@ -127,8 +129,8 @@ async def calibrate(request: Request, here: ScoringContext) -> Response:
         return await respond(request, kind, *_parts(calibrated))
     options = read_options_of_kind(payload, CalibrateOptions, CalibrateDistributionOptions)
     few = sum(array.size for array in payload.arrays.values()) <= _FEW
-    held = here.held_map(options.map)
-    if held is None or options.batch is not None:
+    held = await here.reach_map(options.map)
+    if options.batch is not None:
         await here.reach()
     if held is not None and held.is_fast and few and options.batch is None:  # cheaper than the switch to a thread
         calibrated = apply_map(here, payload.arrays, options, held)

@@ -54,10 +54,7 @@ class ApiKeyStore:
             created_at=secret.created_at,
             rate_limit=rate_limit,
         )
-        with self._redis.pipeline() as pipe:
-            self._write(pipe, record)
-            self._audit(pipe, "key-created", None, record)
-            pipe.execute()
+        self._store(record, is_audited=True)
         return NewKey(record, f"{KEY_PREFIX}_{key_id}_{text}")
 
     def rotate(self, key_id: str, *, grace: int, expires_at: str | None = None) -> NewKey:
@@ -68,6 +65,8 @@ class ApiKeyStore:
         secret, text = _fresh(expires_at)
 
         def change(record: KeyRecord) -> KeyRecord:
+            if secret in record.secrets:  # the answer to the transaction was lost, and it is repeated
+                return record
             live = [s for s in record.secrets if is_live(s)]
             if record.revoked_at is not None:
                 raise KeyConflict("the key is revoked")
@@ -105,12 +104,18 @@ class ApiKeyStore:
 
     def restore(self, record: KeyRecord) -> bool:
         """Store the record of a key from a backup; returns False if the id exists, whose record is kept."""
+        return self._store(record, is_audited=False)
+
+    def _store(self, record: KeyRecord, *, is_audited: bool) -> bool:
+        """Store a record unless its id exists, also because the answer to the transaction was lost."""
 
         def write(pipe: Pipeline) -> bool:
             known = pipe.hexists(Shared.api_keys(), record.id)
             pipe.multi()
             if not known:
                 self._write(pipe, record)
+                if is_audited:
+                    self._audit(pipe, "key-created", None, record)
             return not known
 
         return transact(self._redis, write, Shared.api_keys())

@@ -81,7 +81,7 @@ def _doubled_maps(found: ChaosEvidence) -> Faults:
     for map_id, times in made.items():
         if times > 1:
             yield f"{map_id} is the map of {times} jobs"
-    for map_id in sorted(found.stored_maps - set(made)):
+    for map_id in sorted(found.stored_maps - set(made) - found.scored):
         yield f"{map_id} is stored and belongs to no job that succeeded"
 
 
@@ -101,6 +101,26 @@ def _audited(found: ChaosEvidence) -> Faults:
 
 def _moves(found: ChaosEvidence) -> Faults:
     yield from found.moves
+
+
+def _unscored(found: ChaosEvidence) -> Faults:
+    yield from found.scoring.failed
+
+
+def _refused(found: ChaosEvidence) -> Faults:
+    yield from found.scoring.refused
+
+
+def _misscored(found: ChaosEvidence) -> Faults:
+    yield from found.scoring.wrong
+
+
+def _key_entries(found: ChaosEvidence) -> Faults:
+    yield from found.key_entries
+
+
+def _key_uses(found: ChaosEvidence) -> Faults:
+    yield from found.key_uses
 
 
 def _left(found: ChaosEvidence) -> Faults:
@@ -128,6 +148,11 @@ CHECKS: dict[str, Callable[[ChaosEvidence], Faults]] = {
     "the versions of a name have no gaps and no duplicates": _versions,
     "every map has one entry in the audit log, and every entry its map": _audited,
     "the audit log has every move of an alias and change of a monitor, and no other": _moves,
+    "the audit log has every change of an API key, and no other": _key_entries,
+    "every acknowledged API key works, and none that was rotated or revoked": _key_uses,
+    "every request for a held map was answered by an API": _unscored,
+    "no API that had answered for a held map refused to, until its next end": _refused,
+    "every answer of a held map has the version last known, and exactly its values": _misscored,
     "no lease, message or held batch remains": _left,
     "every answer was documented": _answers,
 }

@@ -1,4 +1,4 @@
-"""A deployment: a store in a folder, an API, and two supervisors with two workers each."""
+"""A deployment: a store in a folder, APIs, and two supervisors with two workers each."""
 
 from __future__ import annotations
 
@@ -38,15 +38,21 @@ class Cluster:
     """The running parts."""
 
     redis_url: str
-    url: str
+    #: One for each API.
+    urls: tuple[str, ...]
     store: DeploymentProcess
-    api: DeploymentProcess
+    apis: tuple[DeploymentProcess, ...]
     supervisors: tuple[DeploymentProcess, ...]
 
     @property
     def parts(self) -> tuple[DeploymentProcess, ...]:
         """Every part, in the order of start."""
-        return (self.store, self.api, *self.supervisors)
+        return (self.store, *self.apis, *self.supervisors)
+
+    @property
+    def url(self) -> str:
+        """The URL of the first API."""
+        return self.urls[0]
 
     def connect(self, timeout: float = 5.0) -> Redis:
         """Open a connection to the store without retries."""
@@ -60,8 +66,12 @@ class Cluster:
     def await_ready(self, seconds: float = _START_SECONDS) -> None:
         """Wait until every part works; raises ``TimeoutError``."""
         self.await_store()
-        for check in (lambda: _is_ready(self.url), *(_has_workers(part) for part in self.supervisors)):
+        for check in (self.are_ready, *(_has_workers(part) for part in self.supervisors)):
             await_true(check, seconds)
+
+    def are_ready(self, but: DeploymentProcess | None = None) -> bool:
+        """Whether all APIs but one are ready."""
+        return all(_is_ready(url) for api, url in zip(self.apis, self.urls, strict=True) if api is not but)
 
 
 def _has_workers(part: DeploymentProcess) -> Callable[[], bool]:
@@ -69,7 +79,10 @@ def _has_workers(part: DeploymentProcess) -> Callable[[], bool]:
 
 
 def _is_ready(url: str) -> bool:
-    return httpx.get(f"{url}/health/ready", timeout=5).is_success
+    try:
+        return httpx.get(f"{url}/health/ready", timeout=5).is_success
+    except httpx.TransportError:
+        return False
 
 
 def await_true(check: Callable[[], bool], seconds: float) -> None:
@@ -89,6 +102,7 @@ def cluster(
     *,
     store_folder: Path | None = None,
     sites: Mapping[str, Site] | None = None,
+    apis: int = 1,
     supervisors: int = 2,
     workers: int = 2,
     warm: bool = False,
@@ -96,21 +110,27 @@ def cluster(
     """Run a deployment with logs in ``folder``; ``sites`` are the places of ``store``, ``api``, ``worker-1``, ..."""
     where = sites or {}
     store_at, api_at = where.get("store", Site()), where.get("api", Site())
-    redis_port, api_port = free_port(), free_port()
-    redis_url, url = f"redis://{store_at.host}:{redis_port}/0", f"http://{api_at.host}:{api_port}"
+    redis_port, api_ports = free_port(), [free_port() for _ in range(apis)]
+    redis_url = f"redis://{store_at.host}:{redis_port}/0"
     environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"} | ALL_ENTRIES
 
-    def part(name: str, command: Sequence[str], **more: str) -> DeploymentProcess:
-        site = where.get(name, Site())
+    def part(name: str, command: Sequence[str], site: Site, **more: str) -> DeploymentProcess:
         log = folder / f"{name}.log"
         return DeploymentProcess(name, command, log=log, environment=environment | more, before=site.before)
 
+    def api(name: str, port: int) -> DeploymentProcess:
+        held = {"CALIBRANT_HELD_FOLDER": str(folder / f"held-{name}")}
+        return part(name, api_command(api_at.host, port), api_at, **API_SETTINGS, **held)
+
+    def supervisor(name: str) -> DeploymentProcess:
+        return part(name, supervisor_command(workers, warm=warm), where.get(name, Site()))
+
     running = Cluster(
         redis_url,
-        url,
-        part("store", store_command(store_folder or folder, store_at.host, redis_port)),
-        part("api", api_command(api_at.host, api_port), **API_SETTINGS),
-        tuple(part(f"worker-{i + 1}", supervisor_command(workers, warm=warm)) for i in range(supervisors)),
+        tuple(f"http://{api_at.host}:{port}" for port in api_ports),
+        part("store", store_command(store_folder or folder, store_at.host, redis_port), store_at),
+        tuple(api(f"api-{i + 1}", port) for i, port in enumerate(api_ports)),
+        tuple(supervisor(f"worker-{i + 1}") for i in range(supervisors)),
     )
     with contextlib.ExitStack() as started:
         for one in running.parts:

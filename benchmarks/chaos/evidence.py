@@ -17,6 +17,7 @@ from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.moves import Mover, monitor_faults, move_faults
+from benchmarks.chaos.scorer import ScoringEvidence
 from calibrant import load
 from calibrant.client import Calibrant, ProblemResponse
 
@@ -75,6 +76,12 @@ class ChaosEvidence:
     audited: tuple[str, ...] = ()
     #: What the audit log does not tell of the moves of aliases and the changes of monitors.
     moves: tuple[str, ...] = ()
+    #: Maps that no job fitted, and what the clients got that scored them.
+    scored: frozenset[str] = frozenset()
+    scoring: ScoringEvidence = field(default_factory=ScoringEvidence)
+    #: What the audit log does not tell of the changes of API keys, and keys that work or fail against their changes.
+    key_entries: tuple[str, ...] = ()
+    key_uses: tuple[str, ...] = ()
 
 
 def gather(ledger: ChaosLedger, mover: Mover, redis: Redis, keys: Keyspace, client: Calibrant) -> ChaosEvidence:

@@ -12,14 +12,20 @@ from benchmarks.chaos.evidence import ChaosEvidence
 from benchmarks.chaos.harms import Harms
 from benchmarks.chaos.recovery import GOALS, JobRecovery, Outage, recoveries, summary
 from benchmarks.chaos.scenario import Scenario
+from benchmarks.chaos.scorer import ScoringEvidence
 
 #: Violations of a kind that are listed.
 _SHOWN = 20
+#: Checks of the faults themselves.
+_INJECTED = "every planned fault was injected"
+_WITHOUT_STORE = "every API that was restarted without the store scored before its return"
 
 
 def figures(scenario: Scenario, harms: Harms, found: ChaosEvidence) -> dict[str, Any]:
     """The injected faults, the ends of jobs, the recovery times and the violations."""
-    wrong = faults(found)
+    wrong = faults(found) | {_INJECTED: [f"{kind}: {count} times" for kind, count in sorted((+harms.missed).items())]}
+    if any(harm.kind == "store away" for harm in harms.done):
+        wrong[_WITHOUT_STORE] = harms.silent
     changes, outages = scenario.changes(found), scenario.monitor.seen()
     recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
     return {
@@ -29,6 +35,8 @@ def figures(scenario: Scenario, harms: Harms, found: ChaosEvidence) -> dict[str,
         "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
         **_jobs(found),
         "drained_seconds": scenario.drained,
+        "scoring": _scoring(found.scoring),
+        "key_changes": dict(Counter(action for key in scenario.key_changer.issued.values() for action in key.actions)),
         "recovery": {kind: recovery_figures(recovered, kind) for kind in GOALS},
         "faults": {name: said[:_SHOWN] for name, said in wrong.items()},
         "fault_counts": {name: len(said) for name, said in wrong.items()},
@@ -44,6 +52,16 @@ def _jobs(found: ChaosEvidence) -> dict[str, Any]:
         "runs": statuses.count("running"),
         "maps": len(found.maps),
         "answers": {str(status): times for status, times in sorted(found.answers.items())},
+    }
+
+
+def _scoring(found: ScoringEvidence) -> dict[str, Any]:
+    return {
+        "requests": found.requests,
+        "stale": found.stale,
+        "oldest": found.oldest,
+        "moves": found.moves,
+        "retried": dict(found.retried.most_common()),
     }
 
 

@@ -8,7 +8,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from backend.store.server.connection import UNAVAILABLE
 from benchmarks.chaos.clock import Clock
@@ -20,20 +21,37 @@ from benchmarks.chaos.proc import children
 from benchmarks.chaos.recovery import InjectedFault
 
 PAUSE_SECONDS, FULL_SECONDS, STEP_SECONDS = 10.0, 5.0, 3600
+#: Seconds in which an API that is restarted without the store must answer.
+_ANSWER_SECONDS = 60.0
 #: Seconds that a kind waits for a victim.
 _FIND_SECONDS = 3.0
 
 
 class Harms:
-    """Injects faults, one at a time; ``done`` lists them."""
+    """Injects faults, one at a time; ``done`` lists them.
 
-    def __init__(self, cluster: Cluster, numbers: random.Random, disk: Disk | None, clock: Clock | None) -> None:
+    An API is killed only while the other ones are ready. ``answered`` has when each API last applied a held map.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        numbers: random.Random,
+        disk: Disk | None,
+        clock: Clock | None,
+        answered: Mapping[str, float],
+    ) -> None:
         self.done: list[InjectedFault] = []
+        #: Planned faults that were not injected.
+        self.missed: Counter[str] = Counter()
+        #: APIs that were restarted without the store and did not answer.
+        self.silent: list[str] = []
         self.clock_steps = False
         self._cluster = cluster
         self._numbers = numbers
         self._disk = disk
         self._clock = clock
+        self._answered = answered
         self._ahead = 0
         self._redis = cluster.connect(0.5)
 
@@ -44,9 +62,10 @@ class Harms:
             "worker": lambda: self._kill_below(workers_of, "worker"),
             "supervisor": lambda: self._strike_supervisor(signal.SIGKILL, "supervisor"),
             "supervisor terminated": lambda: self._strike_supervisor(signal.SIGTERM, "supervisor terminated"),
-            "API": lambda: self._strike(self._cluster.api, "API"),
+            "API": self._strike_api,
             "store": lambda: self._strike(self._cluster.store, "store"),
             "store paused": self._pause,
+            "store away": self._keep_away,
             **({} if self._disk is None or self._disk.kind is None else {"disk full": self._fill}),
             **({} if self._clock is None else {"clock step": self._step}),
         }
@@ -97,6 +116,26 @@ class Harms:
     def _strike(self, part: DeploymentProcess, kind: str) -> InjectedFault | None:
         at = time.time()
         return None if part.signal(signal.SIGKILL) is None else self._harm(kind, at, part.name)
+
+    def _strike_api(self) -> InjectedFault | None:
+        api = self._numbers.choice(self._cluster.apis)
+        return self._strike(api, "API") if self._cluster.are_ready(but=api) else None
+
+    def _keep_away(self) -> InjectedFault | None:
+        """Kill the store and an API, and let the store return once the API answers without it."""
+        api, store = self._numbers.choice(self._cluster.apis), self._cluster.store
+        harm = self._strike(store, "store away") if self._cluster.are_ready(but=api) else None
+        if harm is None:
+            return None
+        store.hold()
+        api.signal(signal.SIGKILL)
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not (answers := self._answered[api.name] > api.absences[-1].ended) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not answers:
+            self.silent.append(f"{api.name} did not answer without the store")
+        store.release()
+        return harm
 
     def _pause(self) -> InjectedFault | None:
         at = time.time()

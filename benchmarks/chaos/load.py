@@ -6,7 +6,8 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import httpx
 
@@ -22,11 +23,14 @@ _LOOK_SECONDS = 0.1
 
 
 class Load:
-    """Posts requests of ``choose`` while fewer than ``target`` jobs are in flight; records every answer."""
+    """Posts requests of ``choose`` while fewer than ``target`` jobs are in flight; records every answer.
+
+    Each try is sent to one of the APIs at random.
+    """
 
     def __init__(
         self,
-        url: str,
+        urls: Sequence[str],
         ledger: ChaosLedger,
         choose: Callable[[random.Random], Ask],
         *,
@@ -34,7 +38,7 @@ class Load:
         seed: int,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._url = url
+        self._urls = urls
         self._headers = dict(headers or {})
         self._ledger = ledger
         self._choose = choose
@@ -62,7 +66,7 @@ class Load:
             raise TimeoutError("a request was not acknowledged")
 
     def _post_all(self, numbers: random.Random) -> None:
-        with httpx.Client(base_url=self._url, timeout=30, headers=self._headers) as http:
+        with httpx.Client(timeout=30, headers=self._headers) as http:
             while not self._stopped.is_set():
                 with self._lock:
                     room = self._ledger.under_way() + self._posting < self._target
@@ -71,16 +75,17 @@ class Load:
                     self._stopped.wait(_LOOK_SECONDS)
                     continue
                 try:
-                    self._post(http, self._choose(numbers))
+                    self._post(http, self._choose(numbers), numbers)
                 finally:
                     with self._lock:
                         self._posting -= 1
 
-    def _post(self, http: httpx.Client, ask: Ask) -> None:
+    def _post(self, http: httpx.Client, ask: Ask, numbers: random.Random) -> None:
         """Send a request until it is acknowledged."""
         headers = ask.headers | {"Idempotency-Key": uuid.uuid4().hex}
         while True:
-            response = sent(self._ledger, lambda: http.post(ask.path, json=ask.body, headers=headers))
+            url = f"{numbers.choice(self._urls)}{ask.path}"
+            response = sent(self._ledger, partial(http.post, url, json=ask.body, headers=headers))
             if response is not None and response.status_code == httpx.codes.ACCEPTED:
                 self._ledger.promise(Promise(response.json()["id"], ask.kind, ask.name))
                 return

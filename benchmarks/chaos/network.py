@@ -1,4 +1,4 @@
-"""Fault injection over a network: ``make chaos-net``. API, store and two workers in namespaces; requires root.
+"""Fault injection over a network: ``make chaos-net``. APIs, store and two workers in namespaces; requires root.
 
 Writes its section of docs/benchmarks/reliability.md; fails on any violation.
 """
@@ -15,12 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from backend.store.api_keys import ApiKeyStore
-from backend.store.keyspace import DEFAULT_TENANT
 from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.cuts import CUT_SECONDS, Cut, Cutter, turns
 from benchmarks.chaos.figures import figures, print_figures, recovery_figures
 from benchmarks.chaos.harms import Harms
+from benchmarks.chaos.key_changes import first_key
 from benchmarks.chaos.namespaces import NamespaceSwitch, network
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.recovery import InjectedFault, recoveries
@@ -38,8 +37,8 @@ _CHECK = "the jobs of a disconnected machine ended elsewhere, and the machine wo
 def chaos(running: Cluster, net: NamespaceSwitch, given: argparse.Namespace, key: str) -> dict[str, Any]:
     """The figures of a run."""
     numbers = random.Random(given.seed)  # noqa: S311 - no secret
-    harms = Harms(running, numbers, None, None)
-    scenario = Scenario(running, seed=given.seed, drain=given.drain, key=key)
+    scenario = Scenario(running, key, seed=given.seed, drain=given.drain)
+    harms = Harms(running, numbers, None, None, scenario.scorer.answered)
     cutter = Cutter(running, net, scenario.keys)
 
     def do_harm() -> None:
@@ -80,9 +79,9 @@ def main() -> None:
         with (
             network(MACHINES) as net,
             tempfile.TemporaryDirectory(prefix="calibrant-chaos-") as name,
-            cluster(Path(name), sites=net.sites) as running,
+            cluster(Path(name), sites=net.sites, apis=2) as running,
         ):
-            key = made_key(running)
+            key = first_key(running)
             running.await_ready()
             found = chaos(running, net, given, key)
     except PermissionError as error:
@@ -93,12 +92,6 @@ def main() -> None:
     write("network", record | found)
     write_page()
     sys.exit(0 if print_figures(found) else 1)
-
-
-def made_key(running: Cluster) -> str:
-    """An API key; without keys the API listens only on its own machine."""
-    running.await_store()
-    return ApiKeyStore(running.connect()).create("chaos", tenant=DEFAULT_TENANT, scope="write").text
 
 
 if __name__ == "__main__":

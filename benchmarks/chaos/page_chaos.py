@@ -14,6 +14,7 @@ _HARMS = {
     "store": "`kill -9` of the store",
     "supervisor terminated": "SIGTERM of a supervisor",
     "store paused": "store paused for 10 s (SIGSTOP)",
+    "store away": "`kill -9` of the store and an API; the store stays away until the API scores again",
     "disk full": "disk of the store full for 5 s",
     "clock step": "clocks of API and workers changed by one or two hours",
 }
@@ -23,6 +24,14 @@ _CAUSES = {
     "supervisor": "supervisor killed",
     "cut off": "machine disconnected",
 }
+_CALLERS = (
+    "Meanwhile clients score a map with two versions, 50 requests per second by id, version, name and alias, on both "
+    "APIs in turn; the alias moves every two seconds. As a balancer does, a client tries the other API if one does "
+    "not answer with 200, three times in all. An API is killed only while the other one is ready, since two killed "
+    "APIs cannot answer. The version must be that of the alias since the API last reached the store, or a second "
+    "ago, and the values exactly those of its document. API keys are created, rotated and revoked; monitors change, "
+    "and aliases move."
+)
 #: Violations of a kind that are listed.
 _SHOWN = 3
 
@@ -31,8 +40,9 @@ def chaos_part(figures: dict[str, Any]) -> list[str]:
     """Kills, pauses, a full disk and clock changes."""
     return [
         *paragraph(
-            "The deployment has a store on its own file system, an API, and two supervisors with two workers "
-            "each. Every process is restarted 0.2 s after its end, as an orchestrator would. Clients keep 200 "
+            f"The deployment has a store on its own file system, {'two APIs' if _scores(figures) else 'an API'}, and "
+            "two supervisors with two workers each. Every process is restarted 0.2 s after its end, as an "
+            "orchestrator would. Clients keep 200 "
             "jobs in flight and post each one with an idempotency key until it is acknowledged. Of a hundred "
             "jobs, 45 are quick fits, 20 fits of PL, 10 fits of `averaged` (half of them on 20,000 rows), 5 fits "
             "of PL to three classes of 20,000 rows, which run in parts, and 20 evaluations; the others have "
@@ -41,6 +51,7 @@ def chaos_part(figures: dict[str, Any]) -> list[str]:
             "`max-wait` 1 s, so that clients can soon resend requests that were lost with the API."
         ),
         "",
+        *([*paragraph(_CALLERS), ""] if _scores(figures) else ()),
         *paragraph(circumstances(figures)),
         "",
         *_harm_rows(figures),
@@ -61,9 +72,9 @@ def network_part(figures: dict[str, Any]) -> list[str]:
     ]
     return [
         *paragraph(
-            "The API, the store and two supervisors with two workers each have one network namespace "
-            "each, connected to one switch, under the load of the section above. Between kills the "
-            f"machine of a worker is disconnected for {figures['cut_seconds']:g} s while it runs jobs."
+            f"{'Two APIs' if _scores(figures) else 'The API'}, the store and two supervisors with two workers each "
+            "have one network namespace each, connected to one switch, under the load of the section above. Between "
+            f"kills the machine of a worker is disconnected for {figures['cut_seconds']:g} s while it runs jobs."
         ),
         "",
         *paragraph(circumstances(figures)),
@@ -77,6 +88,11 @@ def network_part(figures: dict[str, Any]) -> list[str]:
         "",
         *_outcome(figures),
     ]
+
+
+def _scores(figures: dict[str, Any]) -> bool:
+    """Whether clients scored during the run, which has two APIs then."""
+    return "scoring" in figures
 
 
 def _limits(figures: dict[str, Any]) -> str:
@@ -110,6 +126,7 @@ def _outcome(figures: dict[str, Any]) -> list[str]:
     return [
         *paragraph(_jobs(figures)),
         "",
+        *([*paragraph(_scoring(figures["scoring"], figures["key_changes"])), ""] if _scores(figures) else ()),
         "| check | violations |",
         "|---|---|",
         *(f"| {name} | {count} |" for name, count in figures["fault_counts"].items()),
@@ -131,6 +148,17 @@ def _jobs(figures: dict[str, Any]) -> str:
         f"{sum(figures['jobs'].values()):,} jobs were acknowledged ({ends}{problems}) and took {figures['runs']:,} "
         f"runs; {figures['maps']:,} maps were created. After the last request the queue {drained}. "
         f"Answers to requests: {answers}."
+    )
+
+
+def _scoring(scoring: dict[str, Any], changes: dict[str, int]) -> str:
+    retried = ", ".join(f"{reason} {count:,}" for reason, count in scoring["retried"].items()) or "none"
+    return (
+        f"{scoring['requests']:,} requests for the held map, while its alias moved {scoring['moves']:,} times. "
+        f"{scoring['stale']:,} were answered without the store, at most {scoring['oldest']} s after it was last "
+        f"reached. Tries without a result, by reason: {retried}. Acknowledged changes of API keys: "
+        f"{changes.get('key-created', 0):,} created, {changes.get('key-rotated', 0):,} rotated, "
+        f"{changes.get('key-revoked', 0):,} revoked."
     )
 
 

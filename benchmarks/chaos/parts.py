@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from backend.store.processes import spawn, stop
 
 #: Seconds between the end of a process and its next start.
 RESTART_SECONDS = 0.2
 _PATIENCE = 30.0
+#: Seconds after which the end of a process is noticed at the latest.
+_NOTICED_SECONDS = 1.0
+
+
+class Absence(NamedTuple):
+    """A time without a process that can be expected to work."""
+
+    began: float
+    ended: float
 
 
 class DeploymentProcess:
@@ -35,6 +46,8 @@ class DeploymentProcess:
         self.name = name
         self.environment = dict(os.environ if environment is None else environment)
         self.starts = 0
+        #: The times from the end of a process, or the request to end it, to the next start; by the monotonic clock.
+        self.absences: list[Absence] = []
         self._command = [*before, *command]
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,6 +71,8 @@ class DeploymentProcess:
         pid = self.pid
         if pid is None:
             return None
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self._leave()
         try:
             os.kill(pid, number)
         except ProcessLookupError:
@@ -68,6 +83,7 @@ class DeploymentProcess:
         """Stop its process and wait for the next one, which has the current environment."""
         before = self.starts
         process = self._process
+        self._leave()
         if process is not None:
             stop(process, patience=_PATIENCE)
         while self.starts == before:
@@ -76,6 +92,7 @@ class DeploymentProcess:
     def hold(self) -> None:
         """Stop it, until ``release``."""
         self._wanted.clear()
+        self._leave()
         process = self._process
         if process is not None:
             stop(process, patience=_PATIENCE)
@@ -87,6 +104,7 @@ class DeploymentProcess:
     def end(self) -> None:
         """Stop it for good."""
         self._ended.set()
+        self._leave()
         self._wanted.set()
         process = self._process
         if process is not None:
@@ -94,12 +112,23 @@ class DeploymentProcess:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE)
 
+    def was_away(self, since: float, until: float) -> bool:
+        """Whether it was not there at some time between two moments."""
+        return any(absence.ended > since and absence.began < until + _NOTICED_SECONDS for absence in self.absences)
+
+    def _leave(self) -> None:
+        if not self.absences or self.absences[-1].ended < float("inf"):
+            self.absences.append(Absence(time.monotonic(), float("inf")))
+
     def _keep(self) -> None:
         with self._log.open("ab") as log:
             while not self._ended.is_set():
                 self._process = spawn(self._command, log=log, environment=self.environment)
                 self.starts += 1
+                if self.absences:
+                    self.absences[-1] = Absence(self.absences[-1].began, time.monotonic())
                 status = self._process.wait()
+                self._leave()
                 log.write(f"--- {self.name} ended with {status} at {time.time():.3f}\n".encode())
                 log.flush()
                 self._ended.wait(RESTART_SECONDS)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from benchmarks.chaos.cluster import Cluster, cluster
 from benchmarks.chaos.disk import Disk, disk
 from benchmarks.chaos.figures import figures, print_figures
 from benchmarks.chaos.harms import Harms
+from benchmarks.chaos.key_changes import first_key
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import Scenario, harass, step_clocks
@@ -33,8 +35,8 @@ _STEPPING_SHARE = 0.15
 
 def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=540, help="of fault injection, without start and drain")
-    parser.add_argument("--times", type=int, default=50, help="kills of each kind")
+    parser.add_argument("--seconds", type=float, default=600, help="of fault injection, without start and drain")
+    parser.add_argument("--times", type=int, default=60, help="kills of each kind")
     parser.add_argument("--seed", type=int, default=None, help="of the schedule of faults; random by default")
     parser.add_argument("--drain", type=float, default=180, help="time limit of the last jobs in seconds")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
@@ -46,42 +48,52 @@ def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
 def schedules(times: int, *, stepping: bool) -> tuple[dict[str, int], dict[str, int]]:
     """The counts of each fault with correct clocks, and with changed clocks."""
     tenth, few = max(1, times // 10), max(1, times // 16)
-    others = {"supervisor terminated": 2 * tenth, "store paused": few, "disk full": few}
+    others = {"supervisor terminated": 2 * tenth, "store paused": few, "store away": few, "disk full": few}
     if not stepping:
         return dict.fromkeys(KILLED, times) | others, {}
     return dict.fromkeys(KILLED, times - tenth) | others, dict.fromkeys(KILLED, tenth) | {"clock step": 2 * tenth}
 
 
-def chaos(running: Cluster, space: Disk, clock: Clock | None, given: argparse.Namespace) -> dict[str, Any]:
+def chaos(running: Cluster, key: str, space: Disk, clock: Clock | None, given: argparse.Namespace) -> dict[str, Any]:
     """The figures of a run."""
     numbers = random.Random(given.seed)  # noqa: S311 - no secret
-    harms = Harms(running, numbers, space, clock)
+    scenario = Scenario(running, key, seed=given.seed, drain=given.drain)
+    harms = Harms(running, numbers, space, clock, scenario.scorer.answered)
+    injected_seconds = 0.0
     first, second = schedules(given.times, stepping=clock is not None)
 
     def do_harm() -> None:
+        began = time.monotonic()
         stepped = _STEPPING_SHARE * given.seconds if second else 0.0
         harass(harms, first, given.seconds - stepped, numbers)
         if clock is not None:
             step_clocks(running, clock)
             harms.clock_steps = True
             harass(harms, second, stepped, numbers)
+            clock.set(0)
+        nonlocal injected_seconds
+        injected_seconds = time.monotonic() - began
 
-    scenario = Scenario(running, seed=given.seed, drain=given.drain)
     found = scenario.run(do_harm)
-    return figures(scenario, harms, found) | {"disk": space.kind, "clock": clock is not None}
+    return figures(scenario, harms, found) | {
+        "seconds": injected_seconds,
+        "disk": space.kind,
+        "clock": clock is not None,
+    }
 
 
 def main() -> None:
     given = asked()
     # On SIGTERM it stops its processes and unmounts.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    record = circumstances() | {"seed": given.seed, "times": given.times, "seconds": given.seconds}
+    record = circumstances() | {"seed": given.seed, "times": given.times}
     folder = Path(tempfile.mkdtemp(prefix="calibrant-chaos-"))
     print(f"seed {given.seed}, folder {folder}", flush=True)
     clock = made_clock(folder)
-    with disk(folder / "store") as space, cluster(folder, store_folder=space.folder) as running:
+    with disk(folder / "store") as space, cluster(folder, store_folder=space.folder, apis=2) as running:
+        key = first_key(running)
         running.await_ready()
-        found = chaos(running, space, clock, given)
+        found = chaos(running, key, space, clock, given)
     if not given.keep:
         shutil.rmtree(folder)
     write("chaos", record | found)

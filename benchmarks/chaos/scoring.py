@@ -1,9 +1,12 @@
 """Scoring while the store is killed, frozen, cut off and flapping: ``make scoring-outages``.
 
+Writes its section of docs/benchmarks/reliability.md; fails if a request fails or an answer is wrong.
+
 Two APIs with API keys reach one store through a proxy. Requests arrive at a fixed rate, whether or not earlier ones
 were answered, and go to the APIs in turn. A third into each outage the second API is restarted, which gets no requests
 from before its end until it is ready. An alias moves every two seconds, also while only the APIs are cut off. An answer
-is wrong if its version was not that of the alias since the process last reached the store, or a second ago.
+is wrong if its version was not that of the alias since the process last reached the store, or a second ago, or if its
+values are not those of the version.
 """
 
 from __future__ import annotations
@@ -12,17 +15,15 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import json
 import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import httpx
 
@@ -30,16 +31,17 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import UNAVAILABLE, connect
 from backend.store.store import Store
 from benchmarks.chaos.cluster import await_true, free_port, store_command
+from benchmarks.chaos.connections import Connections
 from benchmarks.chaos.core import api_command
+from benchmarks.chaos.page import write_page
+from benchmarks.chaos.page_scoring import scoring_rows
 from benchmarks.chaos.parts import DeploymentProcess
+from benchmarks.chaos.results import circumstances, write
+from benchmarks.chaos.scored import ALIAS, MODEL, MOVE_SECONDS, SEEN_SECONDS, ScoredModel
+from calibrant.client import Calibrant
 
 _TENANT = "scoring"
-_ROWS = {"predictions": [0.1, 0.9, 0.4, 0.6], "labels": [0, 1, 1, 0], "method": "identity"}
-#: Seconds within which a process sees a change, and within which it sees those of an outage after its end.
-_SEEN_SECONDS = 1.0
-#: Less than the seconds after which an API closes an idle connection.
-_IDLE_SECONDS = 3.0
-_MOVE_SECONDS, _ANSWER_SECONDS, _FLAP_SECONDS, _SETTLE_SECONDS = 2.0, 10.0, 1.0, 3.0
+_ANSWER_SECONDS, _FLAP_SECONDS, _SETTLE_SECONDS = 10.0, 1.0, 3.0
 KINDS = ("killed", "frozen", "cut off", "flapping")
 
 
@@ -78,49 +80,10 @@ class Proxy:
             writer.close()
 
 
-class Connections:
-    """Connections to one API."""
-
-    def __init__(self, port: int, key: str) -> None:
-        self._port, self._key = port, key
-        self._idle: deque[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = deque()
-
-    async def post(self, path: str, body: bytes) -> tuple[int, dict[str, object], bool]:
-        """The status and the JSON object of a response, and whether it is stale."""
-        while self._idle and time.monotonic() - self._idle[0][0] > _IDLE_SECONDS:
-            self._idle.popleft()[2].close()
-        if self._idle:
-            _, reader, writer = self._idle.pop()
-        else:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self._key}\r\n"
-        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        lines = (await reader.readuntil(b"\r\n\r\n")).lower().decode().split("\r\n")
-        length = next(int(line.partition(":")[2]) for line in lines if line.startswith("content-length:"))
-        answer = await reader.readexactly(length)
-        self._idle.append((time.monotonic(), reader, writer))
-        return int(lines[0].split()[1]), json.loads(answer), any(line.startswith("calibrant-stale:") for line in lines)
-
-    def forget(self) -> None:
-        """Close the idle connections."""
-        for _, _, writer in self._idle:
-            writer.close()
-        self._idle.clear()
-
-
-class Move(NamedTuple):
-    """A move of the alias to a version, which took effect between two moments."""
-
-    began: float
-    ended: float
-    version: int
-
-
 @dataclass
 class Record:
     """What happened; moments are of the monotonic clock."""
 
-    moves: list[Move] = field(default_factory=list)
     outages: list[tuple[float, float]] = field(default_factory=list)
     #: When each request was due, and the seconds until its answer.
     answers: list[tuple[float, float]] = field(default_factory=list)
@@ -129,14 +92,13 @@ class Record:
     wrong: list[str] = field(default_factory=list)
     stale: int = 0
 
-    def accepted(self, began: float, ended: float) -> set[int]:
-        """The versions that a request may get for the alias."""
-        known = began - _SEEN_SECONDS
+    def known(self, began: float) -> float:
+        """The moment until which a process must have seen all moves when it gets a request."""
+        known = began - SEEN_SECONDS
         for start, end in self.outages:
-            if start < began < end + _SEEN_SECONDS:
-                known = min(known, start - _SEEN_SECONDS)
-        before = [move for move in self.moves if move.ended <= known]
-        return {m.version for m in (before[-1:] + [m for m in self.moves if m.ended > known and m.began <= ended])}
+            if start < began < end + SEEN_SECONDS:
+                known = min(known, start - SEEN_SECONDS)
+        return known
 
     def begin(self) -> None:
         """Forget the requests so far."""
@@ -197,31 +159,20 @@ class Bench:
                 self.store.start()
                 await asyncio.to_thread(await_true, lambda: bool(self.redis.ping()), 30)
                 key = ApiKeyStore(self.redis).create("bench", tenant=_TENANT, scope="write").text
-                self.connections = [Connections(port, key) for port in self.ports]
+                self.connections = [Connections(self.url(i), key) for i in range(2)]
                 for i, api in enumerate(self.apis):
                     api.start()
                     await self.is_ready(i)
-                ids = [(await self._posted("/maps", {**_ROWS, "name": "spam"}))["id"] for _ in range(2)]
-                self.requests = itertools.cycle(
-                    [
-                        ("/calibrate", _body("spam@champion"), None),
-                        ("/calibrate", _body("spam:1"), 1),
-                        ("/v2/models/spam@champion/infer", _TENSOR, None),
-                        ("/calibrate", _body(str(ids[1])), 2),
-                        ("/v2/models/spam/versions/1/infer", _TENSOR, 1),
-                    ]
-                )
-                await asyncio.to_thread(self._move, 1)
+                self.model = await asyncio.to_thread(self._fit, key)
+                self.requests = self.model.requests()
                 yield
             finally:
                 for part in (*self.apis, self.store):
                     part.end()
 
-    async def _posted(self, path: str, body: object) -> dict[str, object]:
-        status, answer, _ = await self.connections[0].post(path, json.dumps(body).encode())
-        if status != 201:
-            raise RuntimeError(answer)
-        return answer
+    def _fit(self, key: str) -> ScoredModel:
+        with Calibrant(self.url(0), api_key=key) as client:
+            return ScoredModel(client)
 
     # --- Requests and moves
 
@@ -241,33 +192,30 @@ class Bench:
             await mover
 
     async def _request(self, due: float, to: Connections) -> None:
-        path, body, version = next(self.requests)
+        request = next(self.requests)
         record = self.record
         try:
-            status, answer, is_stale = await asyncio.wait_for(to.post(path, body), _ANSWER_SECONDS)
+            answer = await asyncio.wait_for(to.post(request.path, request.body), _ANSWER_SECONDS)
         except (OSError, TimeoutError, EOFError) as error:
-            record.failures.append(f"{path}: {type(error).__name__}")
+            record.failures.append(f"{request.path}: {type(error).__name__}")
             return
         ended = time.monotonic()
         record.answers.append((due, ended - due))
-        record.stale += is_stale
-        if status != 200:
-            record.failures.append(f"{path}: {status} {answer}")
+        record.stale += answer.stale is not None
+        if answer.status != httpx.codes.OK:
+            record.failures.append(f"{request.path}: {answer.status} {answer.body}")
             return
-        got = int(str(answer.get("version", answer.get("model_version"))))
-        accepted = record.accepted(due, ended) if version is None else {version}
-        if got not in accepted:
-            record.wrong.append(f"{path}: version {got}, not {sorted(accepted)}")
+        fault = self.model.fault(request, answer, self.model.moves.accepted(record.known(due), ended))
+        if fault is not None:
+            record.wrong.append(fault)
 
     def _move(self, version: int) -> None:
-        began = time.monotonic()
-        with contextlib.suppress(*UNAVAILABLE):
-            Store.of(self.redis, _TENANT).aliases.point("spam", "champion", version, who=None, check=lambda _: None)
-            self.record.moves.append(Move(began, time.monotonic(), version))
+        with contextlib.suppress(*UNAVAILABLE), self.model.moves.moving(version):
+            Store.of(self.redis, _TENANT).aliases.point(MODEL, ALIAS, version, who=None, check=lambda _: None)
 
     async def _move_often(self) -> None:
         for version in itertools.cycle((2, 1)):
-            await asyncio.sleep(_MOVE_SECONDS)
+            await asyncio.sleep(MOVE_SECONDS)
             await asyncio.to_thread(self._move, version)
 
     # --- Outages
@@ -326,8 +274,8 @@ class Bench:
                     self.proxy.accepts = True
             await asyncio.sleep(_FLAP_SECONDS)
 
-    async def measure(self, kind: str, before: float, seconds: float) -> list[str]:
-        """The row of a kind of outage."""
+    async def measure(self, kind: str, before: float, seconds: float) -> dict[str, Any]:
+        """The figures of a kind of outage; times are in seconds, as median and 99th percentile."""
         self.record.begin()
         await self.load(before)
         normal = self.record.quantiles()
@@ -340,43 +288,32 @@ class Bench:
         for i in range(2):
             await self.is_ready(i)
         await self.load(_SETTLE_SECONDS)
-        found = self.record
-        for text in [*lost, *found.failures, *found.wrong][:10]:
+        record = self.record
+        for text in [*lost, *record.failures, *record.wrong][:10]:
             print(f"  {kind}: {text}", flush=True)
-        during, calm = found.quantiles(), found.quantiles(with_restart=False)
-        self.is_good = self.is_good and not (lost or found.failures or found.wrong)
-        return [
-            kind,
-            f"{len(found.answers) + len(found.failures):,}",
-            f"{found.stale / len(found.answers):.0%}",
-            str(len(found.failures)),
-            str(len(found.wrong)),
-            *(f"{1000 * times[q]:.1f} / {1000 * during[q]:.1f} ms" for times, q in ((normal, 49), (normal, 98))),
-            f"{during[98] / normal[98]:.2f} / {calm[98] / normal[98]:.2f}",
-        ]
-
-
-def _body(ref: str) -> bytes:
-    return json.dumps({"map": ref, "predictions": [0.02, 0.11, 0.19, 0.28, 0.4, 0.52, 0.63, 0.75, 0.86, 0.97]}).encode()
-
-
-_TENSOR = json.dumps(
-    {"inputs": [{"name": "predictions", "shape": [2], "datatype": "FP64", "data": [0.25, 0.5]}]}
-).encode()
-_HEADINGS = [
-    *("outage", "requests", "stale", "failures", "wrong versions"),
-    *("p50 before / during", "p99 before / during", "ratio of p99 / without the restart"),
-]
+        during, calm = record.quantiles(), record.quantiles(with_restart=False)
+        self.is_good = self.is_good and not (lost or record.failures or record.wrong)
+        return {
+            "requests": len(record.answers) + len(record.failures),
+            "stale": record.stale / len(record.answers),
+            "failures": len(record.failures),
+            "wrong": len(record.wrong),
+            "normal": [normal[49], normal[98]],
+            "during": [during[49], during[98]],
+            "without_restart": [calm[49], calm[98]],
+        }
 
 
 async def _main(seconds: float, before: float, rate: float, kinds: list[str]) -> bool:
+    record = circumstances() | {"seconds": seconds, "before": before, "rate": rate}
     with tempfile.TemporaryDirectory(prefix="calibrant-scoring-") as name:
         bench = Bench(Path(name), rate)
         async with bench.running():
             await bench.load(2)  # loads the maps
-            rows = [await bench.measure(kind, before, seconds) for kind in kinds]
-    for row in (_HEADINGS, ["---"] * len(_HEADINGS), *rows):
-        print(f"| {' | '.join(row)} |")
+            record["outages"] = {kind: await bench.measure(kind, before, seconds) for kind in kinds}
+    print("\n".join(scoring_rows(record)))
+    write("scoring-outages", record)
+    write_page()
     return bench.is_good
 
 

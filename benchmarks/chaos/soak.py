@@ -94,7 +94,7 @@ def memory(running: Cluster) -> dict[str, int]:
     workers = [pid for supervisor in supervisors for pid in workers_of(supervisor)]
     horses = [pid for worker in workers for pid in children(worker)]
     return {
-        "API": resident(running.api.pid or 0),
+        "API": resident(running.apis[0].pid or 0),
         "workers": sum(map(resident, (*supervisors, *workers, *horses))),
     }
 

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -22,13 +23,16 @@ from backend.store.backup.restoring import restore
 from backend.store.budget import Quotas
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.pages import PageRequest, Place, write_cursor
+from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.monitors.stored import monitor
+from tests.integration.redis_server import redis_server
 from tests.integration.visiting import Visitor
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -470,3 +474,23 @@ def test_a_view_of_the_store_writes_for_its_author(redis: Redis) -> None:
     with contextlib.suppress(StopIteration):
         entry = _page(redis, "authors")[0]
     assert entry.actor == Actor(kind="monitor", name="inbox", configured_by="k1")
+
+
+def test_a_change_of_a_key_whose_answer_is_lost_has_one_entry(tmp_path: Path) -> None:
+    with (
+        redis_server(tmp_path) as server,
+        lossy_proxy(server.port) as proxy,
+        contextlib.closing(connect(proxy.url, timeout=60)) as redis,
+    ):
+        keys = ApiKeyStore(redis)
+        proxy.lose()
+        created = keys.create("lost", tenant="default", scope="read")
+        proxy.lose()
+        rotated = keys.rotate(created.record.id, grace=60)
+        proxy.lose()
+        keys.revoke(created.record.id)
+        assert proxy.lost == 3
+        assert rotated.text != created.text
+        entries = AuditTrail(redis, Keyspace()).page(PageRequest(100), AuditQuery()).items[::-1]
+        assert [entry.action for entry in entries] == ["key-created", "key-rotated", "key-revoked"]
+        assert [entry.before for entry in entries] == [None, *(entry.after for entry in entries[:-1])]

@@ -17,9 +17,12 @@ import pytest
 from backend.held_folder import digest_of
 from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import stamp
+from backend.store.keyspace import Shared
 from backend.store.server.connection import connect
+from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.redis_server import RedisServer, answered, assert_away, ready, redis_server, until
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
@@ -164,6 +167,32 @@ def test_a_moved_alias_is_followed_before_the_next_request(server: RedisServer, 
     server.kill()
     until(lambda: is_away(api))
     assert apply(api, "spam@champion") == second
+
+
+@pytest.mark.slow
+def test_a_map_whose_alias_moves_as_the_store_falls_silent_answers_as_last_known(server: RedisServer) -> None:
+    with (
+        lossy_proxy(server.port) as proxy,
+        api_of(Settings(proxy.url)) as api,
+        contextlib.closing(connect(server.url)) as redis,
+    ):
+        until(lambda: ready(api))
+        first, second = fit(api), fit(api)
+        point(api, 1)
+        assert apply(api, "spam@champion") == first["id"]
+        assert apply(api, "spam") == second["id"]
+        proxy.stop_after(Shared.changes())
+        Store.of(redis).aliases.point("spam", "champion", 2, who=None, check=lambda _: None)
+        assert proxy.stopped.wait(120)
+        headers: set[str] = set()
+        while "calibrant-stale" not in headers:
+            for ref, held in (("spam@champion", first), ("spam", second)):
+                answer = calibrate(api, ref)
+                assert (answer.status_code, answer.json().get("map")) == (200, held["id"])
+                assert api.post(f"/v2/models/{ref}/infer", json=INFER).status_code == 200
+                headers |= set(answer.headers)
+        proxy.resume()
+        until(lambda: apply(api, "spam@champion") == second["id"])
 
 
 def test_a_map_of_preload_is_in_memory_before_the_first_request(server: RedisServer, api: httpx.Client) -> None:

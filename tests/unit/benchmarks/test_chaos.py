@@ -10,10 +10,15 @@ import pytest
 
 from benchmarks.chaos.checks import CHECKS, faults
 from benchmarks.chaos.evidence import AcknowledgedJob, Change, ChaosEvidence, Map
+from benchmarks.chaos.key_changes import IssuedKey, has_entries
 from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import PAGE, page
+from benchmarks.chaos.parts import Absence, DeploymentProcess
 from benchmarks.chaos.recovery import InjectedFault, Outage, recoveries, summary
 from benchmarks.chaos.schedule import paced, shuffled
+from benchmarks.chaos.scored import Move, Moves
+from benchmarks.chaos.scorer import ScoringEvidence
+from benchmarks.records import body
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +96,26 @@ def test_a_sound_run_has_no_violation() -> None:
             replace(SOUND, moves=("the entries of name have gaps or repetitions",)),
             "the audit log has every move of an alias and change of a monitor, and no other",
         ),
+        (
+            replace(SOUND, key_entries=("key_1 has no entry",)),
+            "the audit log has every change of an API key, and no other",
+        ),
+        (
+            replace(SOUND, key_uses=("key_1 was answered 200, not 401",)),
+            "every acknowledged API key works, and none that was rotated or revoked",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(failed=["503"])),
+            "every request for a held map was answered by an API",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(refused=["503"])),
+            "no API that had answered for a held map refused to, until its next end",
+        ),
+        (
+            replace(SOUND, scoring=ScoringEvidence(wrong=["version 2, not [1]"])),
+            "every answer of a held map has the version last known, and exactly its values",
+        ),
         (replace(SOUND, left={"calibrant::leases": 1}), "no lease, message or held batch remains"),
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
@@ -166,8 +191,42 @@ def test_the_schedule_ends_with_its_time() -> None:
     assert all(0 < gap <= 10.0 for gap, _ in done)
 
 
+@pytest.mark.parametrize(
+    ("known", "ended", "versions"),
+    [(1.0, 2.0, {1}), (1.0, 3.5, {1, 2}), (3.5, 3.6, {1, 2}), (4.0, 5.0, {2}), (4.0, 9.0, {1, 2})],
+)
+def test_a_version_of_the_alias_is_accepted_that_no_process_can_still_know(
+    known: float, ended: float, versions: set[int]
+) -> None:
+    moves = Moves([Move(0.0, 1.0, 1), Move(3.0, 4.0, 2), Move(8.0, float("inf"), 1)])
+    assert moves.accepted(known, ended) == versions
+
+
+def test_an_api_is_excused_only_by_its_own_absence_since_its_last_answer(tmp_path: Path) -> None:
+    part = DeploymentProcess("api", [], log=tmp_path / "log")
+    part.absences = [Absence(10.0, 12.0), Absence(20.0, float("inf"))]
+    assert part.was_away(11.0, 15.0)
+    assert part.was_away(15.0, 20.0)
+    assert not part.was_away(12.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "entries", "is_complete"),
+    [
+        (IssuedKey("text"), "created", True),
+        (IssuedKey("text"), "created rotated", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"]), "created created revoked", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"]), "created", False),
+        (IssuedKey(None, actions=["key-created", "key-revoked"], is_certain=False), "created rotated revoked", True),
+        (IssuedKey(None, actions=["key-created", "key-revoked"], is_certain=False), "created revoked", True),
+    ],
+)
+def test_an_entry_too_many_or_too_few_of_a_key_is_complete(key: IssuedKey, entries: str, is_complete: bool) -> None:
+    assert has_entries([f"key-{action}" for action in entries.split()], key) == is_complete
+
+
 def test_the_page_is_that_of_the_figures() -> None:
-    assert PAGE.read_text("utf-8") == page(older=True), "run python -m benchmarks.chaos.page"
+    assert body(PAGE) == page(older=True), "run python -m benchmarks.chaos.page"
 
 
 def test_every_test_that_the_page_names_exists() -> None:
