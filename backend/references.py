@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from redis import Redis
@@ -15,16 +16,9 @@ from redis.client import Pipeline
 
 from backend.held_map import classifier_of
 from backend.jobs import place_for_job, queue
-from backend.kinds import Arrays
-from backend.kinds.classes import (
-    CLASSES,
-    compared_models,
-    implied_reduction,
-    map_record,
-    read_operation,
-    record_of_counts,
-)
-from backend.kinds.sets import gives_sets
+from backend.kinds import Arrays, Work
+from backend.kinds.classes import CLASSES, compared_models, map_record, read_operation, record_of_counts
+from backend.kinds.sets import SetFitRequest
 from backend.requester import Requester
 from backend.settings import shared_setting
 from backend.sources import Sources, opened
@@ -41,21 +35,23 @@ from calibrant.core.errors import (
     EngineUnavailable,
     InvalidOption,
     Offence,
+    PlacedError,
     SourceTooLarge,
     TargetExists,
+    WrongShape,
     token,
 )
 from calibrant.core.inputs import labels_by_name
 from calibrant.core.progress import Progress, reporting, step
 from calibrant.distributed.accumulation import GatheredRows
-from calibrant.distributed.arrow import Columns
+from calibrant.distributed.arrow import Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import SourceContent, gather, gather_models
 from calibrant.distributed.target import Scoring
 from calibrant.io.errors import InvalidField
 from calibrant.io.roots import check_path
-from calibrant.measures.catalogue import level_of, read_requests
-from calibrant.measures.intervals import Resampling
+from calibrant.kinds.classes import ClassRows, check_arrays
+from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import map_of, report_of
 from calibrant.reports.operations import ClassEvaluation, report_document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
@@ -107,7 +103,10 @@ def _check(
     if getattr(rows.columns, wanted) is None:
         raise InvalidField.at(f"/source/columns/{wanted}", "is missing")
     with in_request():
-        _models(rows) if several else _columns(rows)
+        if several:
+            _models(rows)
+        elif labelled:
+            check_order(_columns(rows))
 
 
 def check_files(requester: Requester, rows: SourceFiles) -> None:
@@ -141,6 +140,7 @@ def _models(rows: SourceRows, reduction: str | None = None) -> dict[str, Columns
     for name, columns in (rows.columns.models or {}).items():
         try:
             models[name] = _columns(rows, reduction, columns)
+            check_order(models[name])
         except InvalidOption as error:
             raise InvalidOption.at(f"/source/columns/models/{token(name)}", error.offences[0].detail) from None
     return models
@@ -184,7 +184,13 @@ def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOpti
     _check(requester, source, counts=True)
     _check_engine(requester, source, options)
     request = CLASSES.evaluation(requester, options.model_copy(update={"source": None}), report=False)
-    checked = request.options
+    checked, operation = request.options, request.operation
+
+    def check(rows: ClassRows) -> None:
+        operation.check_class_names(rows.class_names)
+        operation.check(rows.labelled)
+
+    _tried(check, source, checked, [fitted for _, fitted in operation.maps])
     how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
     spec = request.spec.model_copy(update={**how, "class_names": checked.class_names})
     with place_for_job(requester) as job_id:
@@ -196,13 +202,12 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
     """Queue a comparison of models whose predictions are columns of a source."""
     source = _alone(options, arrays, ("batch", "batches"))
     _check(requester, source, several=True)
-    options = options.model_copy(update={"reduction": implied_reduction(requester, options, ())})
-    read_requests(options.measures, options.reduction)
-    Resampling.read(level_of(options.interval, None), options.resamples, options.seed, options.cluster_variance)
-    fields = options.model_dump(exclude={"prediction_kind", "keep_batch", "maps", "batches", "source"})
-    spec = EvaluateSpec(
-        **{**fields, "batch": None, "map": None, "models": list(source.columns.models or ())}, source=source
-    )
+
+    def compared(rows: ClassRows) -> Work:
+        return CLASSES.comparison(requester, options, dict.fromkeys(source.columns.models or (), rows), report=False)
+
+    how = {name: getattr(options, name) for name in ("scale", "weights_kind", "class_names")}
+    spec = _tried(compared, source, options).spec.model_copy(update={"source": source, **how})
     with place_for_job(requester) as job_id:
         return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
 
@@ -214,13 +219,17 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     if source.columns.groups is not None:
         raise InvalidField.at("/source/columns/groups", "is not used by fits")
     _check(requester, source, counts=True)
-    if gives_sets(options.method):
+    request = CLASSES.fit(requester, options.model_copy(update={"source": None}))
+    if isinstance(request, SetFitRequest):
         raise InvalidOption.at("/method", "gives prediction sets, which need rows or a batch, not a source")
+    if request.fitting.method.featured is not None:
+        raise InvalidOption.at("/method", "needs features, which the rows of a source do not have")
     _check_engine(requester, source, options)
-    options = options.model_copy(update={"reduction": implied_reduction(requester, options, ())})
-    Fitting.read(options.method, options.options, options.reduction, where="/options")
+    _tried(request.check, source, request.options)
+    if isinstance(source.columns.predictions, list):
+        request.check_shape(requester, len(source.columns.predictions))
     requester.store.charges.check_maps()
-    fields = options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
+    fields = request.options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
     spec = FitSpec(**{**fields, "source": source}, batch=None, created_by=requester.who)
     with place_for_job(requester) as job_id:
         return queue(requester, "fit", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
@@ -237,10 +246,74 @@ def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
     _sources(requester).find(target.source, write=True, pointer="/target/source")
     check_path(target.path, "/target/path", wild=False)
     held = requester.find_map(options.map)
-    held.map  # noqa: B018 - raises for a map of forecasts
+    fitted = held.map
+    with in_request():
+        check_order(_columns(options.source), fitted.class_names)
+    scale = SimpleNamespace(scale=options.scale or fitted.scale)
+    _tried(lambda rows: fitted.check(rows.predictions), options.source, scale, [fitted])
     spec = ScoringSpec(map=held.id, source=options.source, target=target, scale=options.scale)
     with place_for_job(requester) as job_id:
         return queue(requester, "score", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+
+
+# --- Options that depend on the classes, which are tried on example rows before anybody reads the files
+
+_Checked = TypeVar("_Checked")
+#: The most classes of example rows.
+_MOST_CLASSES = 100_000
+
+
+def _tried(
+    check: Callable[[ClassRows], _Checked], source: SourceRows, options: Any, maps: Sequence[CalibrationMap] = ()
+) -> _Checked:
+    """Return the answer of ``check`` to example rows of a number of classes that the files may have.
+
+    Raises an error if the options, or the ``maps``, fit none; it has both readings of a column if they differ.
+    """
+    errors: list[PlacedError] = []
+    for n_classes in _numbers_of_classes(source, options, maps):
+        try:
+            return check(_example(n_classes, options))
+        except PlacedError as error:
+            errors.append(error)
+    first, last = errors[0], errors[-1]
+    if first.offences != last.offences:
+        places = tuple(dict.fromkeys((*first.offences, *last.offences)))
+        first = type(first)(f"{first.detail}; or for a column of lists, {last.detail}", places)
+    if any(offence.pointer == "/predictions" for offence in first.offences):
+        first = first.about("predictions", "source/columns/predictions")
+    raise first
+
+
+def _numbers_of_classes(source: SourceRows, options: Any, maps: Sequence[CalibrationMap]) -> list[int | None]:
+    """Return the numbers of classes that the rows may have, as far as columns and options tell; None is (n,)."""
+    columns = source.columns
+    named = {f"/models/{token(name)}": of_model for name, of_model in (columns.models or {}).items()}
+    widths = {
+        where: len(names)
+        for where, names in ({"/predictions": columns.predictions} | named).items()
+        if isinstance(names, list)
+    }
+    width = next(iter(widths.values()), None)
+    for where, other in widths.items():
+        if other != width:
+            raise WrongShape.at(f"/source/columns{where}", "must be as many columns as those of the other models")
+    if width is not None:
+        return [width]
+    stated = vars(options)
+    class_names = stated.get("class_names")
+    if class_names is not None:
+        return [None, 2] if len(class_names) == 2 else [len(class_names)]
+    numbers = [int(digits) for digits in re.findall(r":([0-9]{1,9})\Z", stated.get("reduction") or "")]
+    most = 1 + max([1, *numbers, *(stated.get("classes") or ())])
+    numbers = [fitted.n_classes or 2 for fitted in maps] + [most]
+    return [None, *(n_classes for n_classes in numbers if n_classes <= _MOST_CLASSES)]
+
+
+def _example(n_classes: int | None, options: Any) -> ClassRows:
+    values = np.full(2, 0.5) if n_classes is None else np.full((2, n_classes), 1.0 / n_classes)
+    arrays = {"predictions": values * (100.0 if options.scale == "percent" else 1.0), "labels": np.arange(2)}
+    return check_arrays(arrays, scale=options.scale or "probability", class_names=vars(options).get("class_names"))
 
 
 def _alone(

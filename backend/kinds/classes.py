@@ -311,15 +311,26 @@ class FitRequest:
     options: FitOptions
     fitting: Fitting
 
+    def check(self, rows: ClassRows) -> None:
+        """Raise what depends on the classes of the rows, not on their number or values."""
+        n_classes = rows.predictions.n_classes
+        check_named_event(self.fitting.reduction, rows.class_names, n_classes)
+        self.fitting.resolve(n_classes)
+
+    def check_shape(self, requester: Requester, n_classes: int | None) -> None:
+        """Raise ``OutputShapeChanged`` if the newest map of the name returns probabilities of another shape."""
+        options = self.options
+        if options.name is not None and not options.allow_shape_change:
+            requester.store.maps.check_shape(options.name, output_shape(self.fitting.resolve(n_classes), n_classes))
+
     def on(self, requester: Requester, rows: ClassRows) -> Work:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         options, fitting = self.options, self.fitting
         batch = rows.labelled
-        check_named_event(fitting.reduction, rows.class_names, batch.predictions.n_classes)
-        fitting.check(batch)
         n_classes = batch.predictions.n_classes
-        if options.name is not None and not options.allow_shape_change:
-            requester.store.maps.check_shape(options.name, output_shape(fitting.resolve(n_classes), n_classes))
+        self.check(rows)
+        fitting.check(batch)
+        self.check_shape(requester, n_classes)
         requester.store.charges.check_maps()
         excluded = {"prediction_kind", "batch", "keep_batch", "scale", "weights_kind", "source"}
         fields = options.model_dump(exclude=excluded)
