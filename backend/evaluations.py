@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, rows_of_models, store_rows
 from backend.jobs import place_for_job, queue, run_inline
 from backend.kinds import Arrays, Rows, Work, kind_of
-from backend.kinds.classes import CLASSES, EvaluationRequest, check_costs, of_batches
+from backend.kinds.classes import CLASSES, EvaluationRequest, check_criterion, of_batches
 from backend.requester import Requester
 from backend.store.errors import UnknownBatch
 from backend.store.jobs.runs import Run
@@ -118,7 +118,7 @@ def _compare(
     requester: Requester, arrays: Arrays, options: CompareOptions, *, report: bool
 ) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
     """Return the answer with its work and the rows, those of the first model, or the job."""
-    check_costs(options, report=report)
+    check_criterion(options, report=report)
     if options.source is not None and options.maps is None:
         if report:
             raise InvalidField.at("/source", "is not supported in HTML reports; request measures as JSON")
