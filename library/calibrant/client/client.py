@@ -522,7 +522,6 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -603,7 +602,6 @@ class Calibrant(Connection):
                 ReportsAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -830,7 +828,6 @@ class Calibrant(Connection):
                 DistributionReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -1026,7 +1023,6 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -2052,8 +2048,11 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        keep_batch: bool | None = None,
         reduction: str | None = None,
         seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
         **rows: Unpack[RowArguments],
     ) -> RecommendationAnswer:
         """Recommend a calibration map, or none: what a report recommends, with its reasons.
@@ -2064,11 +2063,18 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
         seed : int, optional
             Seed of resamples, folds and, from 20,000 rows on, of the sample of rows; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
         **rows
             ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
             ``pos_label``.
@@ -2078,6 +2084,13 @@ class Calibrant(Connection):
         RecommendationAnswer
             The response of ``POST /recommendations``.
 
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
         Examples
         --------
         >>> result = client.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30)
@@ -2085,11 +2098,19 @@ class Calibrant(Connection):
         ('spline', 5)
         """
         return self._run(
-            answered(
+            result_of(
+                self._patience,
                 with_class_rows(
-                    self._patience, "/recommendations", rows, {"reduction": reduction, "seed": seed}, batch, own_labels
+                    self._patience,
+                    "/recommendations",
+                    rows,
+                    {"keep_batch": keep_batch, "reduction": reduction, "seed": seed},
+                    batch,
+                    own_labels,
                 ),
                 RecommendationAnswer,
+                timeout,
+                progress,
             )
         )
 
@@ -2982,7 +3003,7 @@ class Calibrant(Connection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate", "score", "backfill"}, optional
+        kind : {"fit", "evaluate", "recommend", "score", "backfill"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.
