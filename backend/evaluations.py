@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NamedTuple, cast
 
-from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, rows_of_models, store_rows
-from backend.jobs import place_for_job, queue, run_inline
+from backend.batches import UNQUEUED_SECONDS, find_rows, record_of, rows_of_models, store_rows
+from backend.jobs import place_for_job, queue, queue_work, run_inline
 from backend.kinds import Arrays, Rows, Work, kind_of
 from backend.kinds.classes import CLASSES, EvaluationRequest, check_criterion, of_batches
 from backend.requester import Requester
@@ -92,10 +92,7 @@ def _evaluate(
     report_document = run_inline(requester, work)
     if report_document is not None:
         return report_document, work
-    with place_for_job(requester) as job_id:
-        batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
-        spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
-        return queue(requester, "evaluate", job_id, spec, seconds=work.seconds, temporary=temporary)
+    return queue_work(requester, "evaluate", work, options)
 
 
 @traced("work")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -187,7 +188,7 @@ def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibra
 
 @pytest.mark.parametrize("criterion", [{"capacity": 30.0}, {"precision": 0.6}, {"recall": 0.9}])
 def test_the_page_shows_the_decisions_of_every_criterion(
-    visitor: Visitor, client: Calibrant, criterion: dict[str, float]
+    visitor: Visitor, client: Calibrant, criterion: dict[str, Any]
 ) -> None:
     batch = client.upload(TRUE, Y).id
     ((name, value),) = criterion.items()

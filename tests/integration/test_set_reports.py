@@ -168,7 +168,7 @@ def test_a_report_of_the_service_has_the_decisions_of_costs(http: httpx.Client, 
 
 @pytest.mark.parametrize("criterion", [{"capacity": 0.2}, {"precision": 0.4}, {"recall": 0.7}])
 def test_a_report_of_the_service_has_the_decisions_of_every_criterion(
-    client: Calibrant, criterion: dict[str, float]
+    client: Calibrant, criterion: dict[str, Any]
 ) -> None:
     labels = OF_COSTS["labels"]
     local = calibrant.report(P_OF_ONE, labels, **criterion)

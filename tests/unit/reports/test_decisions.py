@@ -68,7 +68,7 @@ def test_the_cost_of_models_is_compared_on_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize("criterion", [{"capacity": 100}, {"capacity": 0.1}, {"precision": 0.8}, {"recall": 0.9}])
-def test_a_report_has_the_decisions_of_every_criterion(criterion: dict[str, float]) -> None:
+def test_a_report_has_the_decisions_of_every_criterion(criterion: dict[str, Any]) -> None:
     made, expected = calibrant.report(P, Y, **criterion), calibrant.best_threshold(P, Y, **criterion)
     (own,) = made.document["decisions"]["models"].values()
     assert own == {"threshold": expected.threshold, "measures": expected.to_dict()["measures"], "problem": None}
@@ -182,7 +182,7 @@ def test_the_command_writes_the_decisions_and_the_lines_that_make_them_again(row
 @pytest.mark.parametrize("criterion", [{"capacity": 60.0}, {"precision": 0.8}, {"recall": 0.9}])
 @pytest.mark.parametrize("names", [["one"], ["one", "square"]])
 def test_the_command_writes_the_decisions_of_every_criterion(
-    rows: Path, names: list[str], criterion: dict[str, float]
+    rows: Path, names: list[str], criterion: dict[str, Any]
 ) -> None:
     ((name, value),) = criterion.items()
     html = _written(rows, *(word for column in names for word in ("--prediction", column)), f"--{name}", str(value))
