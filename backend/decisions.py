@@ -6,13 +6,13 @@ from typing import Any
 
 from backend.batches import find_rows, rows_of_models
 from backend.kinds import Arrays, inline_bytes
-from backend.kinds.classes import reduction_by_number
+from backend.kinds.classes import criterion_of, reduction_by_number
 from backend.requester import Requester
 from backend.telemetry.observed import traced
 from calibrant.core.inputs import check_named_event, event_by_name
 from calibrant.core.options import read_fraction
 from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
-from calibrant.decisions.thresholds import read_criterion, threshold_of
+from calibrant.decisions.thresholds import threshold_of
 from calibrant.io.errors import InvalidField
 from schemas.decisions import DecideOptions
 
@@ -26,8 +26,7 @@ _CLUSTERED = 10.0
 def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict[str, Any]:
     """Return the decision curve of rows, or their threshold if the options have a criterion; raises ``Busy``."""
     level = read_fraction(options.interval, "/interval")
-    criteria = {name: getattr(options, name) for name in ("costs", "capacity", "precision", "recall")}
-    criterion = read_criterion(**criteria) if any(value is not None for value in criteria.values()) else None
+    criterion = criterion_of(options)
     if criterion is not None and options.thresholds is not None:
         raise InvalidField.at("/thresholds", f"cannot be combined with {criterion.name}")
     models = rows_of_models(requester, arrays, options)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any, NamedTuple, cast
 
-from backend.batches import UNQUEUED_SECONDS, batch_for_job, find_rows, record_of, rows_of_models, store_rows
-from backend.jobs import place_for_job, queue, run_inline
+from backend.batches import UNQUEUED_SECONDS, find_rows, record_of, rows_of_models, store_rows
+from backend.jobs import place_for_job, queue, queue_work, run_inline
 from backend.kinds import Arrays, Rows, Work, kind_of
-from backend.kinds.classes import CLASSES, EvaluationRequest, check_costs, of_batches
+from backend.kinds.classes import CLASSES, EvaluationRequest, check_criterion, of_batches
 from backend.requester import Requester
 from backend.store.errors import UnknownBatch
 from backend.store.jobs.runs import Run
@@ -92,10 +92,7 @@ def _evaluate(
     report_document = run_inline(requester, work)
     if report_document is not None:
         return report_document, work
-    with place_for_job(requester) as job_id:
-        batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
-        spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
-        return queue(requester, "evaluate", job_id, spec, seconds=work.seconds, temporary=temporary)
+    return queue_work(requester, "evaluate", work, options)
 
 
 @traced("work")
@@ -118,7 +115,7 @@ def _compare(
     requester: Requester, arrays: Arrays, options: CompareOptions, *, report: bool
 ) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
     """Return the answer with its work and the rows, those of the first model, or the job."""
-    check_costs(options, report=report)
+    check_criterion(options, report=report)
     if options.source is not None and options.maps is None:
         if report:
             raise InvalidField.at("/source", "is not supported in HTML reports; request measures as JSON")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from backend.batches import batch_for_job, find_rows
-from backend.jobs import place_for_job, queue, run_inline
+from backend.batches import find_rows
+from backend.jobs import queue_work, run_inline
 from backend.kinds import Arrays, kind_of
 from backend.kinds.classes import CLASSES
 from backend.requester import Requester
@@ -33,19 +33,7 @@ def fit_or_queue(
     draft = run_inline(requester, work)
     if draft is not None:
         return requester.store.maps.put(draft, allow_shape_change=options.allow_shape_change)
-    with place_for_job(requester) as job_id:
-        batch_id, temporary = batch_for_job(requester, work.rows, options)
-        spec = work.spec.model_copy(update={"batch": batch_id}).model_dump()
-        return queue(
-            requester,
-            "fit",
-            job_id,
-            spec,
-            seconds=work.seconds,
-            pieces=work.pieces,
-            gpu=work.gpu,
-            temporary=temporary,
-        )
+    return queue_work(requester, "fit", work, options)
 
 
 def run_fit(store: Store, run: Run, device: str, progress: Progress) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from backend.batches import JobOptions, batch_for_job
 from backend.kinds import Work, inline_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
@@ -119,6 +120,22 @@ def queue(
         rows=batches[0] if kind == "evaluate" and batches and (spec["batch"] or spec.get("models")) else None,
     )
     return store.jobs.submit(record)
+
+
+def queue_work(requester: Requester, kind: Kind, work: Work, options: JobOptions) -> JobRecord:
+    """Queue a job for work, with its rows as a batch if they are not stored; raises as ``queue``."""
+    with place_for_job(requester) as job_id:
+        batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)
+        return queue(
+            requester,
+            kind,
+            job_id,
+            work.spec.model_copy(update={"batch": batch_id}).model_dump(),
+            seconds=work.seconds,
+            pieces=work.pieces,
+            gpu=work.gpu,
+            temporary=temporary,
+        )
 
 
 def find_jobs(store: Store, page: PageRequest, query: JobsQuery) -> Page[JobRecord]:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 from pydantic import Field
 
 from schemas.base import Document, Seed
 from schemas.batches import RowsOrBatch
-from schemas.evaluations import ArraysOrModels, CostsOfErrors, Measures
-
-Fraction = Annotated[float, Field(gt=0, lt=1)]
+from schemas.evaluations import ArraysOrModels, CriterionName, Fraction, Measures, ThresholdCriteria
 
 
-class DecideOptions(RowsOrBatch):
+class DecideOptions(RowsOrBatch, ThresholdCriteria):
     """All options of decisions except the arrays; without a criterion the answer is a decision curve."""
 
     thresholds: list[Fraction] | None = Field(
         None, min_length=1, max_length=1000, description="of a decision curve; default: 0.01, 0.02, ..., 0.99"
     )
-    costs: CostsOfErrors | None = Field(
-        None,
-        description="criterion: costs of a false positive and of a false negative",
-        examples=[[1, 5]],
-    )
-    capacity: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="criterion: the most positive decisions, as a number of rows or a fraction below 1"
-    )
-    precision: Fraction | None = Field(None, description="criterion: lower bound of the precision, guaranteed")
-    recall: Fraction | None = Field(None, description="criterion: lower bound of the recall, guaranteed")
     reduction: str | None = None
     interval: Fraction = Field(0.95, description="level of the intervals, and of the guarantee of a bound")
     seed: Seed = Field(0, description="seed of the folds of the recalibration, for costs")
@@ -67,7 +53,7 @@ class DecisionCurveAnswer(Document):
 class DecisionThresholdAnswer(Document):
     """A threshold: positive decisions are those with a prediction of at least this."""
 
-    criterion: Literal["costs", "capacity", "precision", "recall"] = Field(description="what determined the threshold")
+    criterion: CriterionName = Field(description="what determined the threshold")
     threshold: float = Field(description="the threshold, a probability")
     level: float
     n: int

@@ -85,11 +85,31 @@ RankingScore = Literal["log-loss", "brier"]
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-#: Costs of a false positive and of a false negative.
-CostsOfErrors = Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
-class MeasuredOptions(RowsOrBatch):
+class ThresholdCriteria(Document):
+    """What determines a threshold for decisions; at most one is not null."""
+
+    costs: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = Field(
+        None,
+        description="criterion of the threshold: costs of a false positive and of a false negative",
+        examples=[[1, 5]],
+    )
+    capacity: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="criterion of the threshold: the most positive decisions, as a number of rows or a fraction below "
+        "1",
+    )
+    precision: Fraction | None = Field(
+        None, description="criterion of the threshold: lower bound of the precision, guaranteed"
+    )
+    recall: Fraction | None = Field(
+        None, description="criterion of the threshold: lower bound of the recall, guaranteed"
+    )
+
+
+class MeasuredOptions(RowsOrBatch, ThresholdCriteria):
     """The options that evaluations and comparisons share."""
 
     keep_batch: KeepBatch = False
@@ -109,12 +129,6 @@ class MeasuredOptions(RowsOrBatch):
     )
     of: RankedValues = Field(
         "debiased", description="for a comparison: compare debiased values, if every contestant has one, or plain ones"
-    )
-    costs: CostsOfErrors | None = Field(
-        None,
-        description="costs of a false positive and of a false negative: decisions at their threshold are a section of "
-        "a report requested as HTML",
-        examples=[[1, 5]],
     )
     interval: float | None = Field(
         None,
@@ -195,7 +209,7 @@ class ContestantSpec(Document):
     map: str
 
 
-class EvaluateSpec(Document):
+class EvaluateSpec(ThresholdCriteria):
     """An evaluation as stored with a job: ids and options, never arrays; ``map`` is an id.
 
     ``batch`` is None if ``batches`` or the rows of a ``source`` are evaluated.
@@ -224,7 +238,6 @@ class EvaluateSpec(Document):
     map: str | None
     sets: str | None = Field(None, description="id of the set map of a full report")
     grades: bool = Field(False, description="whether a full report tests the groups as rating grades")
-    costs: list[float] | None = Field(None, description="costs of errors whose decisions a full report shows")
     interval: float | None
     resamples: int
     cluster_variance: ClusterVariance = "cr2"
@@ -387,21 +400,36 @@ class GroupDiagrams(Document):
     diagrams: dict[str, DiagramAnswer]
 
 
-class CostDifference(Document):
-    """Cost per row of the decisions of one model minus that of another, on the same rows."""
+class DecisionDifference(Document):
+    """What compares the decisions of one model minus that of another, on the same rows."""
 
     value: float
     interval: tuple[float, float]
 
 
-class CostDecisions(Document):
-    """Decisions of models at the threshold that the costs of errors determine."""
+class ModelDecisions(Document):
+    """Decisions of a model at its threshold; if ``problem`` is set, there is none."""
 
-    costs: tuple[float, float] = Field(description="costs of a false positive and of a false negative")
-    threshold: float = Field(description="decisions are positive from this probability up")
-    level: float
-    models: dict[str, Measures] = Field(description="what the decisions are like, by model; or by ``model``")
-    differences: dict[str, CostDifference] = Field(description="of pairs of models; empty for one model")
+    threshold: float | None = Field(description="decisions are positive from this probability up")
+    measures: Measures = Field(description="what the decisions are like")
+    problem: str | None = None
+
+
+CriterionName = Literal["costs", "capacity", "precision", "recall"]
+
+
+class ReportedDecisions(Document):
+    """Decisions of models at the threshold that a criterion determines."""
+
+    criterion: CriterionName = Field(description="what determined the thresholds")
+    value: float | tuple[float, float] = Field(description="its value: both costs, the capacity or the bound")
+    level: float = Field(description="of the intervals, and of the guarantee of a bound for each model")
+    models: dict[str, ModelDecisions] = Field(description="by model; or by ``model``")
+    compared: Literal["cost", "recall"] | None = Field(
+        description="what ``differences`` are of: the cost per row for "
+        "costs, the recall for a capacity, and nothing for a bound, whose threshold labels choose"
+    )
+    differences: dict[str, DecisionDifference] = Field(description="of pairs of models; empty for one model")
     diagrams: dict[str, GroupDiagrams] = Field(description="decision curves by model")
 
 
@@ -444,8 +472,8 @@ class ReportAnswer(Document):
     grades: GradesAnswer | None = Field(
         None, description="in a report requested as HTML with ``grades``: the tests of the grades"
     )
-    decisions: CostDecisions | None = Field(
-        None, description="in a report requested as HTML with ``costs``: the decisions at their threshold"
+    decisions: ReportedDecisions | None = Field(
+        None, description="in a report requested as HTML with a criterion: the decisions at its threshold"
     )
     segments: SegmentsAnswer | None = Field(
         None, description="in a report requested as HTML of rows with features: segments with a gap before the map"

@@ -15,7 +15,7 @@ from schemas.problems import Problem
 
 # --- Jobs
 
-Kind = Literal["fit", "evaluate", "score", "backfill"]
+Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 #: Statuses that never change again.
 FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
@@ -64,8 +64,8 @@ class JobAnswer(JobSummary):
 
     result: dict[str, Any] | None = Field(
         None,
-        description="the map of a fit, the report of an evaluation, the target of scored rows, or the counts of a "
-        "backfill; null until the job has succeeded",
+        description="the map of a fit, the report of an evaluation, the recommendation, the target of scored rows, "
+        "or the counts of a backfill; null until the job has succeeded",
     )
 
 

@@ -42,17 +42,15 @@ OF_ROWS = (
     "invalid-weight",
     "invalid-option",
 )
+#: Problems of rows in a body or a batch that may become a job.
+OF_QUEUED_ROWS = (*OF_ROWS, "unknown-batch-reference", "quota-exceeded", "too-many-jobs", "queue-full")
 #: Problems of rows in the files of a source, and of data sets that are written to one.
 OF_SOURCES = ("unknown-source", "refused-path")
 #: Further problems of predictive distributions.
 OF_FORECASTS = ("crossing-quantiles", "invalid-variance", "prediction-kind-mismatch")
 #: Problems of every evaluation of rows, whatever the form of the response.
 OF_EVALUATIONS = (
-    *OF_ROWS,
-    "unknown-batch-reference",
-    "quota-exceeded",
-    "too-many-jobs",
-    "queue-full",
+    *OF_QUEUED_ROWS,
     "unknown-map-reference",
     "unknown-measure",
     "unknown-diagram",

@@ -93,7 +93,7 @@ def _result(here: Context, record: JobRecord) -> Response:
         return answer(record.result["report"])
     if record.kind == "score":
         return answer(record.result, 201)
-    if record.kind == "backfill":
+    if record.kind in ("recommend", "backfill"):
         return answer(record.result)
     stored = here.store.maps.get(record.result["map"])
     return answer(stored.model_dump(), 201, {"Location": f"/maps/{stored.id}"})

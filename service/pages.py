@@ -113,7 +113,13 @@ def job_page(record: JobRecord, headers: Mapping[str, str]) -> Response:
     return page(_status(record), _body(record, _end(record)), root="../")
 
 
-_KINDS = {"fit": "fit", "evaluate": "evaluation", "score": "batch scoring", "backfill": "backfill"}
+_KINDS = {
+    "fit": "fit",
+    "evaluate": "evaluation",
+    "recommend": "comparison of methods",
+    "score": "batch scoring",
+    "backfill": "backfill",
+}
 _VERBS = {"succeeded": "has", "failed": "has", "cancelled": "was"}
 
 

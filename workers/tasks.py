@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from backend.evaluations import run_evaluation
 from backend.fits import run_fit
+from backend.recommendations import run_recommendation
 from backend.settings import shared_setting
 from backend.store.errors import RunLost, StorageError, TimeLimit, of_options, problem_of
 from backend.store.jobs.runs import Run
@@ -170,6 +171,11 @@ def fit(work: JobRun) -> None:
 def evaluate(work: JobRun) -> None:
     """Run the evaluation of a job."""
     _run(run_evaluation, work)
+
+
+def recommend(work: JobRun) -> None:
+    """Compare the methods of a recommendation."""
+    _run(run_recommendation, work)
 
 
 def score(work: JobRun) -> None:

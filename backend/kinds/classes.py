@@ -33,6 +33,7 @@ from calibrant.core.groups import Groups
 from calibrant.core.inputs import check_named_event, reduction_by_name
 from calibrant.core.progress import Progress
 from calibrant.decisions.costs import Costs
+from calibrant.decisions.thresholds import CRITERIA, ThresholdCriterion, criterion_in
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.in_sample import MOST_COUNTED, FitSummary, in_sample
 from calibrant.diagrams.in_sample import seconds as seconds_of_summary
@@ -66,6 +67,7 @@ from schemas.evaluations import (
     EvaluateDistributionSpec,
     EvaluateOptions,
     EvaluateSpec,
+    ThresholdCriteria,
 )
 from schemas.maps import (
     Bins,
@@ -91,7 +93,7 @@ if TYPE_CHECKING:  # scoring needs no store
 
 #: Evaluation options that suffice to reproduce a report.
 _REPRODUCED = (
-    *("batch", "reduction", "classes", "map", "sets", "grades", "costs", "measures", "diagrams"),
+    *("batch", "reduction", "classes", "map", "sets", "grades", *CRITERIA, "measures", "diagrams"),
     *("interval", "resamples", "cluster_variance", "seed"),
 )
 #: Finds the record of a map's id; raises ``UnknownMap``.
@@ -117,7 +119,7 @@ def read_operation(spec: EvaluateSpec, find_map: FindMap) -> ClassOperation:
     sets = None if spec.sets is None else _sets_of(find_map(spec.sets))
     if spec.maps is None:
         ids = {} if record is None else {"map": record.id}
-        return ClassEvaluation(evaluation, ids, spec.by_group, sets, spec.grades, spec.costs)
+        return ClassEvaluation(evaluation, ids, spec.by_group, sets, spec.grades, criterion_of(spec))
     from calibrant.comparison import Comparison, read_contestants
 
     records = {contestant.name: find_map(contestant.map) for contestant in spec.maps}
@@ -143,7 +145,7 @@ def compared_models(spec: EvaluateSpec, models: Mapping[str, Batch]) -> ClassEva
     arguments = (spec.measures, spec.reduction, resampling, spec.correction, spec.of, spec.rank_by)
     field = "models" if spec.batches is None else "batches"
     comparison = Comparison.of_models(models, *arguments, field=field)
-    return ModelReport(comparison, spec.costs) if spec.report else ClassEvaluation(comparison)
+    return ModelReport(comparison, criterion_of(spec)) if spec.report else ClassEvaluation(comparison)
 
 
 def _picture(
@@ -227,21 +229,30 @@ def _check_sections(options: EvaluateOptions, *, report: bool) -> None:
         raise InvalidField.at("/sets", "is for reports requested as HTML; POST /coverage evaluates sets")
     if options.grades and not report:
         raise InvalidField.at("/grades", "is for reports requested as HTML; POST /grades tests grades")
-    check_costs(options, report=report)
-    for name in ("sets", "costs"):
-        if getattr(options, name) is not None and options.classes is not None:
+    criterion = check_criterion(options, report=report)
+    for name in (*([] if options.sets is None else ["sets"]), *([] if criterion is None else [criterion.name])):
+        if options.classes is not None:
             raise InvalidField.at(f"/{name}", "cannot be combined with classes: the section has all classes")
     if options.map is not None or options.maps is not None:
         if options.grades:
             raise InvalidField.at("/grades", "are tested with the PDs of the rows; leave out map and maps")
-        if options.costs is not None:
-            raise InvalidField.at("/costs", "are of decisions by these predictions; leave out map and maps")
+        if criterion is not None:
+            raise InvalidField.at(f"/{criterion.name}", "is for decisions by these predictions; leave out map and maps")
 
 
-def check_costs(options: EvaluateOptions | CompareOptions, *, report: bool) -> None:
-    """Raise ``InvalidField`` for the costs of decisions that are not requested as a report."""
-    if options.costs is not None and not report:
-        raise InvalidField.at("/costs", "is for reports requested as HTML; POST /decisions judges decisions")
+def criterion_of(options: ThresholdCriteria) -> ThresholdCriterion | None:
+    """Return the criterion of a threshold, if there is one; raises ``InvalidOption`` for several."""
+    return criterion_in({name: getattr(options, name) for name in CRITERIA})
+
+
+def check_criterion(options: EvaluateOptions | CompareOptions, *, report: bool) -> ThresholdCriterion | None:
+    """Return the criterion of a threshold; raise ``InvalidField`` for one that is not requested as a report."""
+    criterion = criterion_of(options)
+    if criterion is not None and not report:
+        raise InvalidField.at(
+            f"/{criterion.name}", "is for reports requested as HTML; POST /decisions judges decisions"
+        )
+    return criterion
 
 
 def _contestant(find: Callable[[str], str], refs: list[str], i: int) -> dict[str, str]:

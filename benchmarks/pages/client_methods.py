@@ -466,7 +466,7 @@ def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
         return name, _first_line(answer), f"fitted(self._patience, {sent}, {waiting}"
     if call.queues is None:
         return name, _first_line(answer), f"answered({sent}, {name})"
-    return name, _first_line(answer), f'result_of(self._patience, {sent}, {name}, timeout, progress, "report")'
+    return name, _first_line(answer), f"result_of(self._patience, {sent}, {name}, {waiting}"
 
 
 def _option(name: str, field: FieldInfo) -> _Argument:

@@ -486,6 +486,14 @@ STORY: tuple[Example, ...] = (
         {"batch": BATCH, "map": "fraud-detector", "diagram": "corp", "theme": "light", "width": 400},
     ),
     Example(
+        "POST /recommendations",
+        "as-a-job",
+        "Always as a job",
+        {"batch": BATCH},
+        202,
+        headers={"Prefer": "respond-async"},
+    ),
+    Example(
         "POST /diagrams",
         "by-a-job",
         "A diagram that needs a long fit: 202 and a job",

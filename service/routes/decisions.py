@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.decisions import decide
+from calibrant.decisions.thresholds import CRITERIA
 from schemas.decisions import DecideBody, DecideOptions, DecisionCurveAnswer, DecisionThresholdAnswer
 from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
 from service.context import Here, answer
@@ -13,9 +14,6 @@ from service.formats.options import read_options
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")
-
-#: The criteria of a threshold.
-_CRITERIA = ("costs", "capacity", "precision", "recall", "seed")
 
 
 @calls.add(
@@ -30,7 +28,7 @@ _CRITERIA = ("costs", "capacity", "precision", "recall", "seed")
             ClientMethod(
                 "decision_curve",
                 rows=DecideBody,
-                without=_CRITERIA,
+                without=(*CRITERIA, "seed"),
                 answer=DecisionCurveAnswer,
                 summary="Judge models by the net benefit of decisions at thresholds.",
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.evaluations import compare_or_queue, evaluate_or_queue
+from calibrant.decisions.thresholds import CRITERIA
 from schemas.evaluations import (
     CompareBody,
     CompareOptions,
@@ -61,7 +62,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
             ClientMethod(
                 "evaluate",
                 rows=EvaluateOptions,
-                without=(*_SEVERAL, "sets", "grades", "costs"),
+                without=(*_SEVERAL, "sets", "grades", *CRITERIA),
                 answer=ReportAnswer,
                 summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
             ),
@@ -70,7 +71,18 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 rows=EvaluateOptions,
                 first="batches",
                 without=(
-                    *("map", "sets", "grades", "costs", "diagrams", "classes", "correction", "of", "resamples", "seed"),
+                    *(
+                        "map",
+                        "sets",
+                        "grades",
+                        *CRITERIA,
+                        "diagrams",
+                        "classes",
+                        "correction",
+                        "of",
+                        "resamples",
+                        "seed",
+                    ),
                     "source",
                 ),
                 answer=ReportsAnswer,
@@ -123,7 +135,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     With ``Accept: text/html``, returns a self-contained HTML report. If the request names no measures or diagrams, the
     report chooses its own and recommends a map. Rows with features have a section of segments; with ``sets``, a map
     to prediction sets, there is one about their coverage, with ``grades``, one that tests the PDs of rating grades, and
-    with ``costs``, one of the decisions at their threshold.
+    with ``costs``, ``capacity``, ``precision`` or ``recall``, one of the decisions at the threshold that it determines.
 
     With ``batches``, each batch is evaluated; five or more batches also give the power law between calibration and
     classification error. With a map, ``improvement`` gives the gain in Brier score and log loss. ``diagrams`` are
@@ -174,7 +186,7 @@ async def evaluate(request: Request, here: Here) -> Response:
         queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_ENDED_JOBS),
         client=(
-            ClientMethod("compare", rows=CompareBody, without=("costs",), answer=ReportAnswer),
+            ClientMethod("compare", rows=CompareBody, without=CRITERIA, answer=ReportAnswer),
             ClientMethod(
                 "comparison_report_html",
                 rows=CompareBody,
@@ -204,7 +216,8 @@ async def compare(request: Request, here: Here) -> Response:
     those of the AUROC are DeLong's. With ``groups``, the comparison is repeated on the rows of each group.
 
     With ``maps``, the rows are ``predictions`` and ``labels``, or a ``batch``. With ``Accept: text/html``, returns a
-    self-contained HTML report, with the diagrams of the models side by side, and with ``costs`` the decisions of each.
+    self-contained HTML report, with the diagrams of the models side by side, and with a criterion of the threshold,
+    such as ``costs``, the decisions of each.
 
     Examples
     --------

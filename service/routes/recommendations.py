@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from backend.recommendations import recommend
+from backend.recommendations import recommend_or_queue
+from schemas.jobs import JobRecord
 from schemas.recommendations import RecommendationAnswer, RecommendBody, RecommendOptions
-from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
+from service.calls import LABELS, OF_ENDED_JOBS, OF_QUEUED_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
 from service.context import Here, answer
 from service.formats.body import read_payload
 from service.formats.options import read_options
+from service.jobs import settle
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")
@@ -22,7 +24,8 @@ calls = Calls("evaluate")
         access="maps:read",
         body=rows(RecommendBody),
         answer=RecommendationAnswer,
-        problems=(*OF_ROWS, "unknown-batch-reference", "unknown-reduction", "prediction-kind-mismatch"),
+        queues="A job, if the estimated total exceeds 2 s",
+        problems=(*OF_QUEUED_ROWS, *OF_ENDED_JOBS, "unknown-reduction", "prediction-kind-mismatch"),
         client=(ClientMethod("recommend"),),
         samples=(Sample("few-rows", "Twelve rows, too few for a map", {"predictions": PREDICTIONS, "labels": LABELS}),),
     )
@@ -31,7 +34,8 @@ async def post_recommendations(request: Request, here: Here) -> Response:
     """Recommend a calibration map, or none: what a report recommends, with its reasons.
 
     Fast methods are compared by cross-fitting. Of those whose log loss improves significantly, and whose Brier score
-    does not become significantly worse, it is the simplest within one standard error of the best.
+    does not become significantly worse, it is the simplest within one standard error of the best. A comparison that is
+    estimated to take more than 2 s runs as a job.
 
     Examples
     --------
@@ -41,4 +45,5 @@ async def post_recommendations(request: Request, here: Here) -> Response:
     """
     payload = await read_payload(request, here.settings)
     options = read_options(payload, RecommendOptions)
-    return answer(await run_in_thread(recommend, here, payload.arrays, options))
+    recommended = await run_in_thread(recommend_or_queue, here, payload.arrays, options)
+    return await settle(here, recommended) if isinstance(recommended, JobRecord) else answer(recommended)

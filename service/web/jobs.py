@@ -26,7 +26,13 @@ from service.web.visit import Visit, Visiting, query_of, redirect_to, report_pat
 
 # --- The state of a job as shown on the page
 
-_KINDS = {"fit": "Fit of a map", "evaluate": "Evaluation", "score": "Batch scoring", "backfill": "Backfill"}
+_KINDS = {
+    "fit": "Fit of a map",
+    "evaluate": "Evaluation",
+    "recommend": "Recommendation",
+    "score": "Batch scoring",
+    "backfill": "Backfill",
+}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -50,8 +51,10 @@ _COMPARED = ("log-loss", "brier", "ece", "ks")
 MapRefs = Annotated[list[str], Query(default_factory=list)]
 #: Whether the groups are rating grades, whose PDs the report tests.
 GradesOf = Annotated[Literal["yes"] | None, Query()]
-#: Costs of a false positive and of a false negative, whose decisions the report shows.
+#: Costs of a false positive and of a false negative.
 CostsQuery = Annotated[list[float], Query(default_factory=list)]
+#: Criteria of a threshold by name.
+Criteria = Mapping[str, Any]
 #: The batches of the other models that a report compares.
 ModelBatches = Annotated[list[str], Query(default_factory=list)]
 
@@ -78,7 +81,7 @@ class ReportView:
 
     @property
     def decidable(self) -> bool:
-        """Whether the report may show the decisions at the threshold of costs."""
+        """Whether the report may show the decisions at a threshold."""
         report = self.made.report
         has_map = report.get("after") is not None or bool(self.compared)
         if self.batch.forecasts is not None or has_map or report["reduction"] in MANY:
@@ -86,10 +89,10 @@ class ReportView:
         return not self.models or report["comparison"]["rank_by"] is not None  # else each model has its own event
 
     @property
-    def costs(self) -> Sequence[float]:
-        """The costs of the decisions that the report shows; empty without."""
-        costs: Sequence[float] = (self.made.report.get("decisions") or {}).get("costs", ())
-        return costs
+    def criterion(self) -> Mapping[str, Any]:
+        """The criterion of the threshold of the decisions that the report shows; empty without."""
+        decisions = self.made.report.get("decisions")
+        return {} if decisions is None else {decisions["criterion"]: decisions["value"]}
 
     @property
     def compared(self) -> list[str]:
@@ -137,26 +140,26 @@ def report_or_job(
     refs: Sequence[str],
     job_id: str | None,
     others: Sequence[str] = (),
-    costs: Sequence[float] = (),
+    criteria: Criteria = MappingProxyType({}),
 ) -> ReportView | JobRecord:
     """The report of a batch, before and after a map, or with a comparison of maps; or the job that creates it.
 
-    With ``others``, the batches of other models on the same rows, it is their comparison; with ``costs``, it shows the
-    decisions at their threshold. Raises ``UnknownBatch`` and the errors of ``POST /evaluate`` and ``POST /compare``.
+    With ``others``, the batches of other models on the same rows, it is their comparison; with ``criteria``, it shows
+    the decisions at the threshold. Raises ``UnknownBatch`` and the errors of ``POST /evaluate`` and ``POST /compare``.
     """
     batch = here.store.batches.record(batch_id)
     if others:
         if refs or map_ref is not None:
             raise InvalidField.at("/models", "cannot be combined with maps")
-        return _models_or_job(here, batch, [batch_id, *others], job_id, costs)
+        return _models_or_job(here, batch, [batch_id, *others], job_id, criteria)
     map_ids = [here.store.maps.get(ref).id for ref in refs or ([] if map_ref is None else [map_ref])]
-    applied = [*(["comparison"] if refs else []), *map_ids, *_known_by(costs)]
+    applied = [*(["comparison"] if refs else []), *map_ids, *_known_by(criteria)]
     upload = here.store.uploads.get(batch_id)
     report = _made_already(here, batch_id, here.store.uploads.report_job(batch_id, applied), job_id)
     if report is None:
         fields: dict[str, Any] = {"prediction_kind": batch.prediction_kind, "batch": batch_id, "map": map_ref}
         fields |= {"maps": list(refs), "measures": list(_COMPARED)} if refs else {}
-        fields |= {"costs": list(costs)} if costs else {}
+        fields |= criteria
         payload = Payload({}, fields, from_query=False)
         options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
         try:
@@ -169,21 +172,21 @@ def report_or_job(
         return report
     page = here.store.listing.page(MapQuery(limit=_OFFERED))
     offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
-    query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs), *_query_of(costs)]
+    query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs), *_query_of(criteria)]
     return ReportView(batch, _named(report, upload), offered, query_of(query))
 
 
-def _known_by(costs: Sequence[float]) -> list[str]:
-    """By what the job of a report with these costs is known, beside its maps and models."""
-    return ["costs", *map(str, costs)] if costs else []
+def _known_by(criteria: Criteria) -> list[str]:
+    """By what the job of a report with these criteria is known, beside its maps and models."""
+    return [text for name, value in _query_of(criteria) for text in (name, value)]
 
 
-def _query_of(costs: Sequence[float]) -> list[tuple[str, str | None]]:
-    return [("costs", str(cost)) for cost in costs]
+def _query_of(criteria: Criteria) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, of in criteria.items() for value in (of if isinstance(of, list) else [of])]
 
 
 def _models_or_job(
-    here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None, costs: Sequence[float]
+    here: Context, batch: BatchRecord, ids: Sequence[str], job_id: str | None, criteria: Criteria
 ) -> ReportView | JobRecord:
     """The comparison of models on the same rows, each stored as a batch, or the job that creates it."""
     from calibrant.comparison import MAX_MAPS
@@ -197,18 +200,18 @@ def _models_or_job(
     names = set(columns.values()) - {None, ""}
     usable = len(names) == len(ids) and all(len(name or "") <= MAX_NAME for name in names)
     models = {(columns[batch_id] or "") if usable else batch_id: batch_id for batch_id in ids}
-    applied = ["models", *ids, *_known_by(costs)]
+    applied = ["models", *ids, *_known_by(criteria)]
     known = here.store.uploads.report_job(batch.id, applied)
     report = _made_already(here, batch.id, known, job_id, ids)
     if report is None:
-        fields = {"batches": models, **({"costs": list(costs)} if costs else {})}
+        fields = {"batches": models, **criteria}
         options = read_options(Payload({}, fields, from_query=False), CompareOptions)
         report = report_at_once(here, {}, options)
         if isinstance(report, JobRecord):
             here.store.uploads.remember_report(batch.id, report.id, applied, ttl=here.settings.batch_ttl)
     if isinstance(report, JobRecord):
         return report
-    query = query_of([("job", job_id), *(("models", other) for other in ids[1:]), *_query_of(costs)])
+    query = query_of([("job", job_id), *(("models", other) for other in ids[1:]), *_query_of(criteria)])
     return ReportView(batch, _named(report, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
 
 
@@ -297,17 +300,25 @@ def _stored_batches(here: Context, cursor: str | None) -> tuple[Page[BatchRecord
     return page, here.store.uploads.files([batch.id for batch in page.items])
 
 
+def _criteria(
+    costs: CostsQuery, capacity: float | None = None, precision: float | None = None, recall: float | None = None
+) -> Criteria:
+    """The criteria of a threshold in the query, of which a report accepts one."""
+    criteria = {"costs": costs or None, "capacity": capacity, "precision": precision, "recall": recall}
+    return {name: value for name, value in criteria.items() if value is not None}
+
+
 async def _requested(
     batch_id: str,
     visit: Visiting,
     maps: MapRefs,
     models: ModelBatches,
-    costs: CostsQuery,
+    criteria: Annotated[Criteria, Depends(_criteria)],
     map: str | None = None,
     job: str | None = None,
     grades: GradesOf = None,
 ) -> ReportView | JobRecord:
-    view = await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models, costs)
+    view = await run_in_thread(report_or_job, visit.here, batch_id, map, maps, job, models, criteria)
     if grades is None or isinstance(view, JobRecord):
         return view
     return await run_in_thread(_with_grades, visit.here, view)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant.decisions.thresholds import CRITERIA
 from schemas.evaluations import CompareBody, EvaluateBody, EvaluateDistributionBody
 from schemas.maps import FitBody, FitDistributionBody
 from service.stack import Stack
@@ -224,7 +225,7 @@ def test_every_option_has_the_same_effect_in_a_job(
     http: httpx.Client, stored: dict[str, str], path: str, bodies: Any, model: Any
 ) -> None:
     requests = bodies(stored)
-    assert set(model.model_fields) - ELSEWHERE - {"sets", "grades", "costs"} == set(requests)  # which are of reports
+    assert set(model.model_fields) - ELSEWHERE - {"sets", "grades", *CRITERIA} == set(requests)  # which are of reports
     differing = {}
     for name, body in requests.items():
         assert name in body, name
@@ -250,6 +251,7 @@ def _reports(ids: Mapping[str, str]) -> list[dict[str, Any]]:
         VECTORS | panel | {"classes": [0, 2], "reduction": "confidence"},
         {"batch": ids["one"], "map": ids["platt"], **panel},
         MEASURED | panel | {"groups": SITE, "grades": True, "costs": [1, 4]},
+        *(MEASURED | panel | criterion for criterion in ({"capacity": 20}, {"precision": 0.5}, {"recall": 0.8})),
     ]
 
 

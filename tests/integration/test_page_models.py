@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -177,13 +179,41 @@ def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibra
     assert (f'name="models" value="{two}"' in page.text) is several
     expected = client.best_threshold(predictions=TRUE, labels=Y, costs=[1, 4])
     data = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
-    assert data["threshold"] == expected.threshold == 0.2
-    assert next(iter(data["models"].values()))["cost"]["value"] == expected.measures["cost"].value
+    own = next(iter(data["models"].values()))
+    assert own["threshold"] == expected.threshold == 0.2
+    assert own["measures"]["cost"]["value"] == expected.measures["cost"].value
     assert 'id="report-decisions"' in visitor.get(path.replace("?", "/report.html?")).text
     assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{one}{query}").text
 
 
-@pytest.mark.parametrize("costs", ["costs=1", "costs=0&costs=1", "costs=nan&costs=1", "costs=inf&costs=1", "costs=x"])
+@pytest.mark.parametrize("criterion", [{"capacity": 30.0}, {"precision": 0.6}, {"recall": 0.9}])
+def test_the_page_shows_the_decisions_of_every_criterion(
+    visitor: Visitor, client: Calibrant, criterion: dict[str, Any]
+) -> None:
+    batch = client.upload(TRUE, Y).id
+    ((name, value),) = criterion.items()
+    path = f"/ui/reports/{batch}?{name}={value}"
+    page = visitor.get(path)
+    assert 'id="report-decisions"' in page.text
+    assert re.search(rf'name="{name}" type="number" [^>]* value="{value}"', page.text)
+    (own,) = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]["models"].values()
+    assert own["threshold"] == client.best_threshold(predictions=TRUE, labels=Y, **criterion).threshold
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        "costs=1&costs=4&capacity=9",
+        "capacity=1.5",
+        "recall=1",
+        "precision=x",
+        "costs=1",
+        "costs=0&costs=1",
+        "costs=nan&costs=1",
+        "costs=inf&costs=1",
+        "costs=x",
+    ],
+)
 def test_costs_that_give_no_threshold_are_refused_on_the_page(visitor: Visitor, client: Calibrant, costs: str) -> None:
     batch = client.upload(TRUE, Y).id
     assert visitor.get(f"/ui/reports/{batch}?{costs}").status_code == 422

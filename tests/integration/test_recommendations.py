@@ -56,6 +56,52 @@ def test_stored_rows_and_named_classes_have_the_recommendation_of_the_library(cl
     assert answer.reduction == "class:1"
 
 
+@pytest.mark.parametrize("used", [{}, {"batch": True}, {"clusters": [str(i // 4) for i in range(600)], "seed": 3}])
+def test_a_recommendation_as_a_job_is_the_same(http: httpx.Client, client: Calibrant, used: dict[str, Any]) -> None:
+    body = ROWS | used
+    if used.get("batch"):
+        body = {"batch": client.upload(P, Y).id}
+    at_once = body_of(http.post("/recommendations", json=body))
+    waited = http.post("/recommendations", json=body, headers={"Prefer": "respond-async, wait=600"})
+    assert body_of(waited) == at_once
+    assert "respond-async" in waited.headers["Preference-Applied"]
+    queued = body_of(http.post("/recommendations", json=body, headers={"Prefer": "respond-async"}), 202)
+    assert queued["kind"] == "recommend"
+    ended = client.wait(queued["id"])
+    assert _plain(ended.result) == at_once
+    assert (ended.batch is not None) is bool(used.get("batch"))
+    kept = body_of(
+        http.post("/recommendations", json=ROWS | {"keep_batch": True}, headers={"Prefer": "respond-async"}), 202
+    )
+    assert client.wait(kept["id"]).batch is not None
+
+
+def test_named_classes_have_the_same_recommendation_as_a_job(http: httpx.Client) -> None:
+    probs = np.random.default_rng(2).dirichlet([1.0, 1.0, 1.0], 90)
+    labels = [["a", "b", "c"][row.argmax()] for row in probs]
+    body = {"predictions": probs.tolist(), "labels": labels, "class_names": ["a", "b", "c"], "reduction": "class:b"}
+    answer = body_of(http.post("/recommendations", json=body))
+    job = body_of(http.post("/recommendations", json=body, headers={"Prefer": "respond-async, wait=600"}))
+    assert job == answer
+
+
+@pytest.mark.slow
+def test_the_client_and_the_command_wait_for_a_recommendation_of_many_rows(
+    service: Stack, client: Calibrant, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(4)
+    p = random.random(100_000).round(6)
+    y = (random.random(100_000) < p).astype(int)
+    expected, states = _plain(calibrant.recommend(p, y).to_dict()), list[str]()
+    assert _plain(client.recommend(p, y, progress=lambda job: states.append(job.kind)).to_dict()) == expected
+    assert set(states) == {"recommend"}
+    path = tmp_path / "many.csv"
+    np.savetxt(path, np.column_stack([p, y]), "%.6g", ",", header="p,y", comments="")
+    printed = CliRunner().invoke(app, ["recommend", str(path), "--json", "--server", service.url])
+    assert printed.exit_code == 0, printed.output
+    assert json.loads(printed.stdout) == expected
+
+
 def test_features_of_the_rows_do_not_change_the_recommendation(http: httpx.Client) -> None:
     plain = body_of(http.post("/recommendations", json=ROWS))
     assert body_of(http.post("/recommendations", json=ROWS | {"features": {"z": Z.tolist()}})) == plain

@@ -166,14 +166,34 @@ def test_a_report_of_the_service_has_the_decisions_of_costs(http: httpx.Client, 
     assert _section(html, "decisions") == _section(compared.html, "decisions") != ""
 
 
+@pytest.mark.parametrize("criterion", [{"capacity": 0.2}, {"precision": 0.4}, {"recall": 0.7}])
+def test_a_report_of_the_service_has_the_decisions_of_every_criterion(
+    client: Calibrant, criterion: dict[str, Any]
+) -> None:
+    labels = OF_COSTS["labels"]
+    local = calibrant.report(P_OF_ONE, labels, **criterion)
+    html = client.report_html(predictions=P_OF_ONE, labels=labels, **criterion)
+    assert _section(html, "decisions") == _section(local.html, "decisions") != ""
+    models = {"one": P_OF_ONE, "square": P_OF_ONE**2}
+    html = client.comparison_report_html(models=models, labels=labels, **criterion)
+    compared = calibrant.report(models, labels, **criterion)
+    assert _section(html, "decisions") == _section(compared.html, "decisions") != ""
+
+
 def test_costs_are_refused_where_they_have_no_section(http: httpx.Client) -> None:
     fitted = body_of(http.post("/maps", json={**_binary(), "method": "platt"}), 201)["id"]
     models = {"models": {"a": P_OF_ONE.tolist(), "b": [0.5] * N}, "labels": OF_COSTS["labels"], "costs": [1, 3]}
     assert problem_of(http.post("/evaluate", json=OF_COSTS)) == (422, "invalid-field", "/costs")
     assert problem_of(http.post("/compare", json=models)) == (422, "invalid-field", "/costs")
+    assert problem_of(http.post("/evaluate", json=_binary() | {"recall": 0.9})) == (422, "invalid-field", "/recall")
     for body, code, pointer in (
         (OF_COSTS | {"map": fitted}, "invalid-field", "/costs"),
         (OF_COSTS | {"maps": [fitted]}, "invalid-field", "/costs"),
+        (OF_COSTS | {"capacity": 10}, "invalid-option", "/capacity"),
+        (_binary() | {"recall": 0.9, "map": fitted}, "invalid-field", "/recall"),
+        (_binary() | {"precision": 1.0}, "invalid-field", "/precision"),
+        (_binary() | {"capacity": 1.5}, "invalid-option", "/capacity"),
+        (ROWS | {"capacity": 10, "classes": [0, 1]}, "invalid-field", "/capacity"),
         (OF_COSTS | {"costs": [1]}, "invalid-field", "/costs"),
         (OF_COSTS | {"costs": [1, 0]}, "invalid-field", "/costs/1"),
         (OF_COSTS | {"costs": [1e308, 1e308]}, "invalid-option", "/costs"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 from redis import Redis
 from redis.client import Pipeline
@@ -22,14 +22,9 @@ from schemas.jobs import JobRecord, Kind
 FITS, GPU_FITS, EVALUATIONS = "fits", "fits-gpu", "evaluations"
 QUEUES = (GPU_FITS, FITS, EVALUATIONS)
 #: The default queue of each kind of job.
-QUEUE_OF: dict[Kind, str] = {"fit": FITS, "evaluate": EVALUATIONS, "score": EVALUATIONS, "backfill": EVALUATIONS}
-#: Kind of job -> import path of its task; RQ runs nothing else.
-TASKS: dict[Kind, str] = {
-    "fit": "workers.tasks.fit",
-    "evaluate": "workers.tasks.evaluate",
-    "score": "workers.tasks.score",
-    "backfill": "workers.tasks.backfill",
-}
+QUEUE_OF: dict[Kind, str] = {kind: FITS if kind == "fit" else EVALUATIONS for kind in get_args(Kind)}
+#: Kind of job -> import path of its task, a function with its name; RQ runs nothing else.
+TASKS: dict[Kind, str] = {kind: f"workers.tasks.{kind}" for kind in get_args(Kind)}
 
 
 class TaskJob(Job):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from calibrant.decisions.thresholds import ThresholdCriterion
 
 Measure = Annotated[
     list[str] | None,
@@ -48,6 +51,27 @@ CostsOfErrors = Annotated[
     str | None,
     typer.Option("--costs", help="Costs of a false positive and of a false negative, such as 1,5."),
 ]
+Capacity = Annotated[
+    float | None,
+    typer.Option("--capacity", help="The most positive decisions: a number of rows, or a fraction below 1."),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option("--precision", help="Lower bound of the precision, guaranteed at the level of intervals."),
+]
+Recall = Annotated[
+    float | None, typer.Option("--recall", help="Lower bound of the recall, guaranteed at the level of intervals.")
+]
+
+
+def read_flags(
+    costs: str | None, capacity: float | None, precision: float | None, recall: float | None
+) -> ThresholdCriterion | None:
+    """Return the criterion of a threshold, before a long file is read; None without one."""
+    from calibrant.decisions.thresholds import criterion_in
+
+    others = {"capacity": capacity, "precision": precision, "recall": recall}
+    return criterion_in({"costs": read_numbers(costs, "--costs"), **others})
 
 
 def read_numbers(text: str | None, flag: str) -> list[float] | None:

@@ -522,7 +522,6 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -603,7 +602,6 @@ class Calibrant(Connection):
                 ReportsAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -611,10 +609,13 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        costs: list[float] | None = None,
+        capacity: float | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
         keep_batch: bool | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
-        costs: list[float] | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
@@ -636,6 +637,14 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        costs : sequence of float, optional
+            Criterion of the threshold: costs of a false positive and of a false negative.
+        capacity : float, optional
+            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
+        precision : float, optional
+            Criterion of the threshold: lower bound of the precision, guaranteed.
+        recall : float, optional
+            Criterion of the threshold: lower bound of the recall, guaranteed.
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
@@ -644,9 +653,6 @@ class Calibrant(Connection):
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
-        costs : sequence of float, optional
-            Costs of a false positive and of a false negative: decisions at their threshold are a section of a report
-            requested as HTML.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -701,10 +707,13 @@ class Calibrant(Connection):
                     "/evaluate",
                     rows,
                     {
+                        "costs": costs,
+                        "capacity": capacity,
+                        "precision": precision,
+                        "recall": recall,
                         "keep_batch": keep_batch,
                         "measures": measures,
                         "reduction": reduction,
-                        "costs": costs,
                         "interval": interval,
                         "resamples": resamples,
                         "cluster_variance": cluster_variance,
@@ -819,7 +828,6 @@ class Calibrant(Connection):
                 DistributionReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -1015,7 +1023,6 @@ class Calibrant(Connection):
                 ReportAnswer,
                 timeout,
                 progress,
-                "report",
             )
         )
 
@@ -1024,13 +1031,16 @@ class Calibrant(Connection):
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: Any,
         models: Mapping[str, Any] | None = None,
+        costs: list[float] | None = None,
+        capacity: float | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
         keep_batch: bool | None = None,
         source: Mapping[str, Any] | None = None,
         measures: Requested | None = None,
         reduction: str | None = None,
         maps: str | MapSummary | Sequence[str | MapSummary] | None = None,
         of: str | None = None,
-        costs: list[float] | None = None,
         interval: float | None = None,
         resamples: int | None = None,
         cluster_variance: str | None = None,
@@ -1053,6 +1063,14 @@ class Calibrant(Connection):
         models : mapping, optional
             Predictions of the models by name; each P(Y=1) of each row, or K class probabilities each. In other formats
             than JSON, arrays or columns named ``models/NAME``.
+        costs : sequence of float, optional
+            Criterion of the threshold: costs of a false positive and of a false negative.
+        capacity : float, optional
+            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
+        precision : float, optional
+            Criterion of the threshold: lower bound of the precision, guaranteed.
+        recall : float, optional
+            Criterion of the threshold: lower bound of the recall, guaranteed.
         keep_batch : bool, optional
             If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
             by default they are deleted when the job ends.
@@ -1069,9 +1087,6 @@ class Calibrant(Connection):
         of : {"debiased", "plain"}, optional
             For a comparison: compare debiased values, if every contestant has one, or plain ones; by default
             ``debiased``.
-        costs : sequence of float, optional
-            Costs of a false positive and of a false negative: decisions at their threshold are a section of a report
-            requested as HTML.
         interval : float, optional
             Confidence level; default: 0.95 for the default measures and comparisons, otherwise none.
         resamples : int, optional
@@ -1122,13 +1137,16 @@ class Calibrant(Connection):
                     rows,
                     {
                         "models": models,
+                        "costs": costs,
+                        "capacity": capacity,
+                        "precision": precision,
+                        "recall": recall,
                         "keep_batch": keep_batch,
                         "source": source,
                         "measures": measures,
                         "reduction": reduction,
                         "maps": maps,
                         "of": of,
-                        "costs": costs,
                         "interval": interval,
                         "resamples": resamples,
                         "cluster_variance": cluster_variance,
@@ -1975,13 +1993,13 @@ class Calibrant(Connection):
         *own_labels : array_like
             Labels, after predictions.
         costs : sequence of float, optional
-            Criterion: costs of a false positive and of a false negative.
+            Criterion of the threshold: costs of a false positive and of a false negative.
         capacity : float, optional
-            Criterion: the most positive decisions, as a number of rows or a fraction below 1.
+            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
         precision : float, optional
-            Criterion: lower bound of the precision, guaranteed.
+            Criterion of the threshold: lower bound of the precision, guaranteed.
         recall : float, optional
-            Criterion: lower bound of the recall, guaranteed.
+            Criterion of the threshold: lower bound of the recall, guaranteed.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
@@ -2030,8 +2048,11 @@ class Calibrant(Connection):
         self,
         batch: str | BatchRecord | ArrayLike | None = None,
         *own_labels: ArrayLike,
+        keep_batch: bool | None = None,
         reduction: str | None = None,
         seed: int | None = None,
+        timeout: float | None = None,
+        progress: Progress | None = None,
         **rows: Unpack[RowArguments],
     ) -> RecommendationAnswer:
         """Recommend a calibration map, or none: what a report recommends, with its reasons.
@@ -2042,11 +2063,18 @@ class Calibrant(Connection):
             A stored batch or its id; or predictions.
         *own_labels : array_like
             Labels, after predictions.
+        keep_batch : bool, optional
+            If rows in the request become a job: keep them as a batch, which the job names, for the setting batch_ttl;
+            by default they are deleted when the job ends.
         reduction : str, optional
             What is measured or calibrated, such as binary, confidence, classwise or class:2; requests may name the
             class, as in class:dog.
         seed : int, optional
             Seed of resamples, folds and, from 20,000 rows on, of the sample of rows; by default ``0``.
+        timeout : float, optional
+            Seconds to wait for a job; by default there is no limit.
+        progress : callable, optional
+            Called with the job on every change.
         **rows
             ``predictions``, ``labels``, ``weights``, ``groups``, ``scale`` and ``weights_kind``, by name; and ``class_names`` or
             ``pos_label``.
@@ -2056,6 +2084,13 @@ class Calibrant(Connection):
         RecommendationAnswer
             The response of ``POST /recommendations``.
 
+        Raises
+        ------
+        JobFailed
+            If the job failed or was cancelled.
+        JobTimeout
+            If the job has not ended after ``timeout`` seconds.
+
         Examples
         --------
         >>> result = client.recommend([0.1, 0.4, 0.6, 0.9] * 30, [0, 1, 0, 1] * 30)
@@ -2063,11 +2098,19 @@ class Calibrant(Connection):
         ('spline', 5)
         """
         return self._run(
-            answered(
+            result_of(
+                self._patience,
                 with_class_rows(
-                    self._patience, "/recommendations", rows, {"reduction": reduction, "seed": seed}, batch, own_labels
+                    self._patience,
+                    "/recommendations",
+                    rows,
+                    {"keep_batch": keep_batch, "reduction": reduction, "seed": seed},
+                    batch,
+                    own_labels,
                 ),
                 RecommendationAnswer,
+                timeout,
+                progress,
             )
         )
 
@@ -2960,7 +3003,7 @@ class Calibrant(Connection):
             Created before this time.
         status : {"queued", "running", "succeeded", "failed", "cancelled"}, optional
             Only jobs with this status.
-        kind : {"fit", "evaluate", "score", "backfill"}, optional
+        kind : {"fit", "evaluate", "recommend", "score", "backfill"}, optional
             Only jobs of this kind.
         batch : str or BatchRecord, optional
             Only jobs of this batch.

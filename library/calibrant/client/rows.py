@@ -160,15 +160,14 @@ def result_of(
     kind: type[T],
     timeout: float | None,
     progress: Progress | None,
-    field: str | None = None,
 ) -> Steps[T]:
-    """Return the answer to a request; of a job, a field of its result, by default the whole."""
+    """Return the answer to a request, or the result of its job: of an evaluation, the report in it."""
     answer = yield from sent
     if answer.status != 202:
         return read(kind, answer)
     job = yield from wait(patience, read(JobAnswer, answer).id, timeout=timeout, progress=progress)
     try:
-        return decode(kind, job.result if field is None else (job.result or {}).get(field))
+        return decode(kind, (job.result or {}).get("report") if job.kind == "evaluate" else job.result)
     except Mismatch as error:
         raise unreadable(answer, error) from error
 

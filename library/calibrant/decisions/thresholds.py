@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from calibrant.core.reductions import Event
 from calibrant.core.results import ByMeasure, Framed, Table, interval_of
 from calibrant.decisions.costs import read_models
 from calibrant.measures.improvement import out_of_fold
+from calibrant.measures.intervals import Integers
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.net_benefit import (
     EVENTS,
@@ -34,6 +36,8 @@ from calibrant.measures.net_benefit import (
 )
 
 Criterion = Literal["costs", "capacity", "precision", "recall"]
+#: The criteria, of which one determines a threshold.
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 #: Folds of the recalibrated decisions, and starts of the tests of precision.
 _FOLDS, _STARTS = 10, 10
 _CHOSEN = "no interval: these labels chose the threshold"
@@ -205,6 +209,11 @@ class ThresholdCriterion(NamedTuple):
     value: Any
 
 
+def criterion_in(criteria: Mapping[str, Any]) -> ThresholdCriterion | None:
+    """Return the checked criterion, or None without one; raise ``InvalidOption`` for several or an invalid one."""
+    return None if all(value is None for value in criteria.values()) else read_criterion(**criteria)
+
+
 def read_criterion(**criteria: Any) -> ThresholdCriterion:
     """Check the one criterion that is not None; raise ``InvalidOption`` for none, several, or an invalid value."""
     passed = [name for name, value in criteria.items() if value is not None]
@@ -240,15 +249,10 @@ def _read_capacity(capacity: Any) -> float:
 
 def threshold_of(event: Event, criterion: ThresholdCriterion, level: float, seed: int) -> DecisionThreshold:
     """Return the threshold of an event, and what the decisions are like."""
+    check_criterion(event, criterion)
     name, value = criterion
     if name == "costs":
         return _of_costs(event, value, level, seed)
-    counts = event.w is None or event.kind == "frequency"
-    if not counts and (name != "capacity" or value >= 1.0):
-        hint = "a fraction below 1" if name == "capacity" else "frequency weights or none, since it is guaranteed"
-        raise InvalidOption.at(f"/{name}", f"needs {hint}: importance weights do not count rows")
-    if event.clusters is not None and name != "capacity":
-        raise InvalidOption.at("/clusters", f"cannot be combined with {name}, whose guarantee needs independent rows")
     cuts = _Cuts.of(event)
     if name == "capacity":
         place = _by_capacity(cuts, value)
@@ -261,7 +265,58 @@ def threshold_of(event: Event, criterion: ThresholdCriterion, level: float, seed
     return DecisionThreshold(name, threshold, level, len(event), measures)
 
 
+def check_criterion(event: Event, criterion: ThresholdCriterion) -> None:
+    """Raise ``InvalidOption`` if weights or clusters rule out a capacity in rows or a guaranteed bound."""
+    name, value = criterion
+    if name == "costs":
+        return
+    counts = event.w is None or event.kind == "frequency"
+    if not counts and (name != "capacity" or value >= 1.0):
+        hint = "a fraction below 1" if name == "capacity" else "frequency weights or none, since it is guaranteed"
+        raise InvalidOption.at(f"/{name}", f"needs {hint}: importance weights do not count rows")
+    if event.clusters is not None and name != "capacity":
+        raise InvalidOption.at("/clusters", f"cannot be combined with {name}, whose guarantee needs independent rows")
+
+
 # --- Decisions at a threshold
+
+
+def compared_decisions(
+    events: Mapping[str, Event], decisions: Mapping[str, DecisionThreshold], criterion: ThresholdCriterion, level: float
+) -> tuple[Literal["cost", "recall"] | None, dict[str, Estimates]]:
+    """Return what compares decisions of models on the same rows, and the differences of pairs, first minus second.
+
+    It is the cost per row, or under a capacity the recall; thresholds that labels chose have no valid difference.
+    """
+    first, own = next(iter(events.values())), dict[str, Integers]()
+    for name, decision in decisions.items():
+        own[name] = decided(events[name], np.array([decision.threshold]))
+    pairs = {f"{a} - {b}": (own[a], own[b]) for a, b in combinations(own, 2)}
+    if criterion.name == "costs":
+        return "cost", {
+            pair: _difference_of_costs(first, *both, criterion.value, level) for pair, both in pairs.items()
+        }
+    if criterion.name != "capacity" or not weighted_sum(outcome_shares(first, np.zeros(1)), EVENTS)[0]:
+        return None, {}
+    return "recall", {pair: _difference_of_recall(first, *both, level) for pair, both in pairs.items()}
+
+
+def _difference_of_costs(
+    event: Event, first: Integers, second: Integers, costs: tuple[float, float], level: float
+) -> Estimates:
+    """Return the cost per row of the first decisions minus that of the second."""
+    of_positive, of_negative = costs
+    later = np.maximum(first, second)
+    changed = shares_between(event, [(second, later), (first, later)], 1)
+    return combined(changed, (-of_negative, of_positive, of_negative, -of_positive), level)
+
+
+def _difference_of_recall(event: Event, first: Integers, second: Integers, level: float) -> Estimates:
+    """Return the recall of the first decisions minus that of the second."""
+    both, later = np.minimum(first, second), np.maximum(first, second)
+    spans = [(second, later), (first, later), (np.zeros_like(both), both), (later, np.ones_like(later))]
+    gained, happened = (1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0), (1.0, 0.0) * len(spans)
+    return ratio(shares_between(event, spans, 1), gained, happened, level)
 
 
 def _measures(event: Event, threshold: float, level: float) -> dict[str, MeasureResult]:
@@ -297,10 +352,7 @@ def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int)
     except CalibrationError as error:
         measures["excess-cost"] = MeasureResult(None, problem=f"no value: {error.detail}")
     else:
-        before = decided(event, at)
-        later = np.maximum(before, after)
-        changed = shares_between(event, [(after, later), (before, later)], 1)
-        excess = combined(changed, (-of_negative, of_positive, of_negative, -of_positive), level)
+        excess = _difference_of_costs(event, decided(event, at), after, costs, level)
         measures["excess-cost"] = _result(excess, lowest=-most, highest=most)
     return DecisionThreshold("costs", float(at[0]), level, len(event), measures)
 

@@ -1,10 +1,11 @@
-"""The section of a report about decisions at the threshold that the costs of errors determine."""
+"""The section of a report about decisions at the threshold that costs, a capacity or a bound determine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.core.results import counted
 from calibrant.plots.canvas import Caption, NothingToDraw
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import numbers
@@ -15,6 +16,7 @@ from calibrant.reports.tables import NamedRows, cell
 from calibrant.reports.text import cleaned
 
 _COLUMNS = {
+    "threshold": "Threshold",
     "positive": "Positive decisions",
     "precision": "Precision",
     "recall": "Recall",
@@ -23,6 +25,8 @@ _COLUMNS = {
     "net-benefit": "Net benefit",
 }
 _CURVE = "decision-curve"
+#: Criteria by which labels choose the threshold, so that values at it have no intervals.
+_BOUNDS = ("precision", "recall")
 
 
 def decision_section(report: Mapping[str, Any], about: ReportSubject) -> NamedRows | None:
@@ -30,26 +34,43 @@ def decision_section(report: Mapping[str, Any], about: ReportSubject) -> NamedRo
     decisions = report.get("decisions")
     if decisions is None:
         return None
-    level, models = numbers.level(decisions["level"]), decisions["models"]
+    level, models, of_costs = numbers.level(decisions["level"]), decisions["models"], decisions["criterion"] == "costs"
+    several = len(models) > 1
+    columns = {
+        key: title
+        for key, title in _COLUMNS.items()
+        if (several and not of_costs if key == "threshold" else any(key in own["measures"] for own in models.values()))
+    }
     rows = [
-        (cleaned(name) if len(models) > 1 else "all rows", tuple(cell(measures[key], None) for key in _COLUMNS))
-        for name, measures in models.items()
+        (cleaned(name) if several else "all rows", tuple(_cell(own, key) for key in columns))
+        for name, own in models.items()
     ]
     for pair, difference in decisions["differences"].items():
         text = (numbers.number(difference["value"]), numbers.interval(difference["interval"]))
-        rows.append((cleaned(pair), tuple(text if key == "cost" else ("", "") for key in _COLUMNS)))
-    caption = f"Of the decisions at this threshold; below each value, its {level} interval."
-    if len(models) > 1:
-        caption += " Differences of the cost are paired, and nothing is corrected for their number."
-    return NamedRows(_sentences(decisions, level), caption, [*_COLUMNS.values()], tuple(rows), _figures(report, about))
+        rows.append((cleaned(pair), tuple(text if key == decisions["compared"] else ("", "") for key in columns)))
+    caption = f"Of the decisions at {'these thresholds' if 'threshold' in columns else 'this threshold'}"
+    caption += "." if decisions["criterion"] in _BOUNDS else f"; below each value, its {level} interval."
+    if decisions["differences"]:
+        what = _COLUMNS[decisions["compared"]].lower()
+        caption += f" Differences of the {what} are paired, and nothing is corrected for their number."
+    sentences = (_of_costs if of_costs else _of_others)(decisions, level)
+    shown = tuple(rows) if any(own["measures"] for own in models.values()) else ()
+    return NamedRows(sentences, caption, [*columns.values()], shown, _figures(report, about))
 
 
-def _sentences(decisions: Mapping[str, Any], level: str) -> tuple[str, ...]:
-    of_positive, of_negative = decisions["costs"]
-    models = decisions["models"]
+def _cell(decisions: Mapping[str, Any], key: str) -> tuple[str, str]:
+    if key != "threshold":
+        return cell(decisions["measures"].get(key), None)
+    return ("none" if decisions["threshold"] is None else f"{decisions['threshold']:.10g}"), ""
+
+
+def _of_costs(decisions: Mapping[str, Any], level: str) -> tuple[str, ...]:
+    of_positive, of_negative = decisions["value"]
+    models = {name: own["measures"] for name, own in decisions["models"].items()}
+    threshold = next(iter(decisions["models"].values()))["threshold"]
     first = (
         f"If a false positive costs {of_positive:g} and a false negative {of_negative:g}, a decision is positive from "
-        f"a probability of {decisions['threshold']:.4g} up. For calibrated predictions, no other threshold costs less."
+        f"a probability of {threshold:.4g} up. For calibrated predictions, no other threshold costs less."
     )
     if len(models) > 1:
         costs = {name: measures["cost"]["value"] for name, measures in models.items()}
@@ -68,6 +89,34 @@ def _sentences(decisions: Mapping[str, Any], level: str) -> tuple[str, ...]:
         of_map = "Decisions by recalibrated predictions do not cost significantly less at this threshold."
     treat_all = numbers.number(benefit["parts"]["treat_all"])
     return first, of_map, f"Positive decisions for all rows have a net benefit of {treat_all}, and for none of 0."
+
+
+def _of_others(decisions: Mapping[str, Any], level: str) -> tuple[str, ...]:
+    name, value, models = decisions["criterion"], decisions["value"], decisions["models"]
+    if name == "capacity":
+        most = counted(int(value), "row") if value >= 1.0 else f"{100.0 * value:.4g} % of the rows"
+        text = f"At most {most} can be decided positively: those with the highest predictions."
+    else:
+        fewest = "as many" if name == "precision" else "as few"
+        text = (
+            f"The {name} of these decisions is at least {value:g}, guaranteed at {level}"
+            f"{' for each model alone' if len(models) > 1 else ''}, with {fewest} positive decisions as possible. "
+            "These labels chose the threshold, so the values at it have no intervals"
+            f"{', and models are not compared by them' if len(models) > 1 else ''}."
+        )
+    problems = [
+        f"No threshold exists{f' for {cleaned(model)}' if len(models) > 1 else ''}: {name} {own['problem']}."
+        for model, own in models.items()
+        if own["problem"] is not None
+    ]
+    if name == "capacity" and decisions["differences"]:
+        recalls = {model: own["measures"]["recall"]["value"] for model, own in models.items() if own["measures"]}
+        best = cleaned(max(recalls, key=lambda model: recalls[model]))
+        return text, f"The decisions of {best} include the most events here.", *problems
+    if len(models) > 1 or problems:
+        return text, *problems
+    (own,) = models.values()
+    return text, f"A decision is positive from a probability of {own['threshold']:.10g} up."
 
 
 def _figures(report: Mapping[str, Any], about: ReportSubject) -> tuple[Figure, ...]:

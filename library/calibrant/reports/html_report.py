@@ -17,6 +17,7 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.inputs import Rows, read_rows, reduction_by_name, rows_of_models
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
+from calibrant.decisions.thresholds import criterion_in
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
@@ -106,6 +107,9 @@ def report(
     clusters: Any = None,
     grades: bool = False,
     costs: Sequence[float] | None = None,
+    capacity: float | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
     features: Any = None,
     map: CalibrationMap | None = None,
     scale: InputScale = "probability",
@@ -132,9 +136,9 @@ def report(
         As for ``evaluate``.
     groups, clusters, grades : optional
         As for ``evaluate``. With ``grades=True``, groups are rating grades, and the report tests their PDs.
-    costs : (float, float), optional
-        Costs of a false positive and of a false negative, as for ``best_threshold``; the report then has a section of
-        the decisions at their threshold, and the decision curve. Not with a map.
+    costs, capacity, precision, recall : optional
+        At most one, as for ``best_threshold``: the report then has a section of the decisions at the threshold that it
+        determines for each model, and the decision curve. Not with a map.
     features : frame, or mapping of str to array_like, optional
         As for ``find_segments``; the report then shows segments in which predictions are too high or too low, or says
         why it has none: the search assumes independent rows. A map of ``segments`` needs those of its fit.
@@ -177,6 +181,7 @@ def report(
     HtmlReport: 40 rows; save(path) writes it to a file
     """
     check_map(map)
+    criterion = criterion_in({"costs": costs, "capacity": capacity, "precision": precision, "recall": recall})
     columns: dict[str, Any] = {
         "weights": weights,
         "sample_weight": sample_weight,
@@ -196,17 +201,17 @@ def report(
         models = rows_of_models(predictions, labels, **columns)
         rows = next(iter(models.values()))
         reduction = reduction_by_name(reduction, rows.class_names)
-        document, options = report_of_models(models, reduction, costs, seed=seed)
+        document, options = report_of_models(models, reduction, criterion, seed=seed)
     else:
-        if costs is not None and map is not None:
-            raise InvalidOption.at("/costs", "are of decisions by these predictions; leave out map")
+        if criterion is not None and map is not None:
+            raise InvalidOption.at(f"/{criterion.name}", "is for decisions by these predictions; leave out map")
         known = None if map is None else map.class_names
         rows = read_rows(predictions, labels, **columns, features=features, known=known)
         check_class_names(map, rows.class_names)
         rows.warn_of_kind()
         warn_of_training(predictions, rows.batch)
         reduction = reduction_by_name(reduction, rows.class_names)
-        document, options = report_of_rows(rows, reduction, map, grades=grades, costs=costs, seed=seed)
+        document, options = report_of_rows(rows, reduction, map, grades=grades, criterion=criterion, seed=seed)
     if sets is not None:
         document = {**document, "sets": _of_sets(sets, alpha, predictions, rows, weights_kind, seed)}
     elif alpha is not None:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant.by_size import BySize
 from calibrant.core.batch import Batch, counted_kind, refuse_clusters
-from calibrant.core.errors import InvalidOption, TooFewRows, naming
+from calibrant.core.clusters import count_clusters
+from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows, event_by_name
 from calibrant.core.progress import report, step
@@ -18,6 +17,7 @@ from calibrant.core.reductions import MANY, Event
 from calibrant.core.results import plain_json
 from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
+from calibrant.decisions.thresholds import ThresholdCriterion
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
@@ -97,7 +97,7 @@ class ClassEvaluation(ClassOperation):
     """An evaluation, or a comparison of maps, by group if the rows have groups; ``ids`` are those of the maps.
 
     A full report shows the coverage of ``sets`` too, the tests of the groups if they are rating ``grades``, and the
-    decisions that follow from the ``costs`` of errors.
+    decisions at the threshold that the ``criterion`` determines.
     """
 
     task: Evaluation | Comparison
@@ -105,7 +105,7 @@ class ClassEvaluation(ClassOperation):
     by_group: bool = True
     sets: SetMap | None = None
     grades: bool = False
-    costs: Sequence[float] | None = None
+    criterion: ThresholdCriterion | None = None
 
     @property
     def evaluation(self) -> Evaluation:
@@ -123,8 +123,8 @@ class ClassEvaluation(ClassOperation):
 
             check_grades(batch, None if groups is None else Groups(groups))
         rows = self.task.check(batch, groups)
-        if self.costs is not None:
-            decision_events({"model": batch}, rows.reduction, self.costs)
+        if self.criterion is not None:
+            decision_events({"model": batch}, rows.reduction, self.criterion)
         return rows
 
     def seconds(self, rows: CheckedBatch) -> float:
@@ -270,8 +270,10 @@ def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, 
 
 #: Estimated seconds of a recommendation: fixed, per row, and per number (rows times classes).
 _ONCE, _ROW, _NUMBER = 0.05, 8e-6, 4e-6
-#: Estimated seconds of decisions per row, with a recalibration.
-_DECIDED = 5e-6
+#: Estimated seconds of the decisions of a model: fixed; per row with costs, which recalibrate, or another criterion;
+#: per cluster. Processor time of ``decisions_document``, 1, 2 and 4 models of 1e3 to 1e6 rows: from 1e4 rows on, a row
+#: of a model took 1.0 to 1.3 and .24 to .38 us. In 1e3 to 1e5 rows in clusters of 1 and 5, a cluster took 9 to 21 us.
+_DECIDING, _COSTED, _CUT, _CLUSTER = 3e-3, 1.2e-6, 3e-7, 2e-5
 #: Estimated seconds of sets per number, of a search for segments per row and combination of features, and its most.
 _SET_NUMBER, _SEARCHED, _MOST_SEARCHED = 5e-8, 1e-6, 20.0
 
@@ -337,7 +339,7 @@ class ClassReport:
         recommendation = _ONCE + _ROW * min(n, MOST_ROWS) + _NUMBER * min(numbers, MOST_NUMBERS)
         apart = 0.0 if self.of_groups is None else self.of_groups.seconds(rows)
         sets = 0.0 if self.whole.sets is None else _SET_NUMBER * numbers
-        decisions = 0.0 if self.whole.costs is None else _DECIDED * n
+        decisions = _seconds_of_decisions(self.whole.criterion, rows.batch)
         return self.whole.seconds(rows) + apart + recommendation + sets + decisions + self._seconds_of_segments(rows)
 
     def _seconds_of_segments(self, rows: CheckedBatch) -> float:
@@ -366,10 +368,10 @@ class ClassReport:
             sections["sets"] = sets_document(self.whole.sets, rows, self.seed)
         if self.whole.grades:
             sections["grades"] = grades_document(rows.batch, rows.names)
-        if self.whole.costs is not None:
+        if self.whole.criterion is not None:
             level = self.whole.evaluation.resampling.level
             sections["decisions"] = decisions_document(
-                {"model": rows.batch}, rows.reduction, self.whole.costs, level, self.seed
+                {"model": rows.batch}, rows.reduction, self.whole.criterion, level, self.seed
             )
         if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
@@ -380,10 +382,10 @@ class ClassReport:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A full report of several models: their comparison, the diagrams of each, and decisions from ``costs``."""
+    """A full report of several models: their comparison, the diagrams of each, and its decisions by a ``criterion``."""
 
     task: Comparison
-    costs: Sequence[float] | None = None
+    criterion: ThresholdCriterion | None = None
 
     @property
     def inline(self) -> bool:
@@ -393,24 +395,24 @@ class ModelReport:
     def check(self, batch: Batch, groups: Sequence[str] | None = None) -> CheckedBatch:
         """Return the checked rows, those of the first model."""
         rows = self.task.check(batch, groups)
-        if self.costs is not None:
-            decision_events(self.task.models, rows.reduction, self.costs)
+        if self.criterion is not None:
+            decision_events(self.task.models, rows.reduction, self.criterion)
         return rows
 
     def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``document``."""
-        per_row = _ROW + (0.0 if self.costs is None else _DECIDED)
-        return self.task.seconds(rows) + per_row * len(rows) * len(self.task.models)
+        per_model = _ROW * len(rows) + _seconds_of_decisions(self.criterion, rows.batch)
+        return self.task.seconds(rows) + per_model * len(self.task.models)
 
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return the comparison and the ``model_diagrams`` as plain JSON."""
         comparison = comparison_document(self.task.run(rows, device=device), {})
         drawn = model_diagrams(self.task.models, rows.reduction)
         comparison |= {} if drawn is None else {"model_diagrams": drawn}
-        if self.costs is not None:
+        if self.criterion is not None:
             resampling = self.task.evaluation.resampling
             comparison["decisions"] = decisions_document(
-                self.task.models, rows.reduction, self.costs, resampling.level, resampling.seed
+                self.task.models, rows.reduction, self.criterion, resampling.level, resampling.seed
             )
         return comparison
 
@@ -418,7 +420,7 @@ class ModelReport:
 def report_of_models(
     models: Mapping[str, Rows],
     reduction: str | None = None,
-    costs: Sequence[float] | None = None,
+    criterion: ThresholdCriterion | None = None,
     *,
     seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -427,24 +429,25 @@ def report_of_models(
 
     batches, rows = {name: own.batch for name, own in models.items()}, next(iter(models.values()))
     resampling = Resampling.read(LEVEL, RESAMPLES, seed)
-    operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling), costs)
+    operation = ModelReport(Comparison.of_models(batches, None, reduction, resampling), criterion)
     document = operation.document(operation.check(rows.batch, rows.groups))
-    return document, options_of_models(list(models), reduction, costs, seed=seed)
+    return document, options_of_models(list(models), reduction, criterion, seed=seed)
 
 
 def options_of_models(
-    names: Sequence[str], reduction: str | None, costs: Sequence[float] | None = None, *, seed: int
+    names: Sequence[str], reduction: str | None, criterion: ThresholdCriterion | None = None, *, seed: int
 ) -> dict[str, Any]:
     """Return the options of ``POST /compare`` that a report of models has by default, with the names of the models."""
     options = {"models": list(names), "interval": LEVEL, "resamples": RESAMPLES, "seed": seed}
-    return {**options, **section_options(reduction, costs=costs)}
+    return {**options, **section_options(reduction, criterion=criterion)}
 
 
 def section_options(
-    reduction: str | None, *, grades: bool = False, costs: Sequence[float] | None = None
+    reduction: str | None, *, grades: bool = False, criterion: ThresholdCriterion | None = None
 ) -> dict[str, Any]:
     """Return the options of a request that a report has beside those of its evaluation, without defaults."""
-    options = {"reduction": reduction, "grades": grades or None, "costs": None if costs is None else list(costs)}
+    options = {"reduction": reduction, "grades": grades or None}
+    options |= {} if criterion is None else {criterion.name: plain_json(criterion.value)}
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -454,12 +457,12 @@ def report_of_rows(
     map: CalibrationMap | None = None,
     *,
     grades: bool = False,
-    costs: Sequence[float] | None = None,
+    criterion: ThresholdCriterion | None = None,
     seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the full report of the rows of a call as plain JSON, and its options."""
     report, checked, options = default_report(
-        rows.batch, rows.groups, reduction, map, grades=grades, costs=costs, seed=seed
+        rows.batch, rows.groups, reduction, map, grades=grades, criterion=criterion, seed=seed
     )
     return report.document(checked), options
 
@@ -471,17 +474,17 @@ def default_report(
     map: CalibrationMap | None = None,
     *,
     grades: bool = False,
-    costs: Sequence[float] | None = None,
+    criterion: ThresholdCriterion | None = None,
     seed: int = 0,
 ) -> tuple[ClassReport, CheckedBatch, dict[str, Any]]:
     """Return the full report of rows, which is not computed yet, the checked rows, and its options."""
     training = UNKNOWN if map is None else training_of(map)
-    operation = ClassEvaluation(Evaluation((), reduction, map, training=training), grades=grades, costs=costs)
+    operation = ClassEvaluation(Evaluation((), reduction, map, training=training), grades=grades, criterion=criterion)
     checked = operation.check(batch, groups)
     options = report_options(len(batch), batch.predictions.n_classes, checked.reduction, {}, seed=seed)
     report = ClassReport.of(operation, checked, options, recommends=map is None)
     options.pop("by_group")
-    return report, checked, {**options, **section_options(reduction, grades=grades, costs=costs)}
+    return report, checked, {**options, **section_options(reduction, grades=grades, criterion=criterion)}
 
 
 def segments_fields(batch: Batch, reduction: str | None, *, seed: int = 0, restricted: bool = False) -> dict[str, Any]:
@@ -535,45 +538,67 @@ def grades_document(batch: Batch, groups: Sequence[str] | None) -> dict[str, Any
     return grade_results(batch, None if groups is None else Groups(groups), None, None).to_dict()
 
 
-def decision_events(models: Mapping[str, Batch], reduction: str | None, costs: Sequence[float]) -> dict[str, Event]:
-    """Return the event of each model on which decisions are made; raises ``InvalidOption`` for invalid costs."""
+def decision_events(
+    models: Mapping[str, Batch], reduction: str | None, criterion: ThresholdCriterion
+) -> dict[str, Event]:
+    """Return the event of each model on which decisions are made; raises ``InvalidOption`` if it has no threshold."""
     from calibrant.decisions.decision_curve import check_events
-    from calibrant.decisions.thresholds import read_criterion
+    from calibrant.decisions.thresholds import check_criterion
 
-    read_criterion(costs=costs)
     events = {name: event_by_name(batch, reduction, None) for name, batch in models.items()}
     check_events(events)
+    for event in events.values():
+        check_criterion(event, criterion)
     return events
 
 
+def _seconds_of_decisions(criterion: ThresholdCriterion | None, batch: Batch) -> float:
+    """Estimate the seconds of the decisions of one model."""
+    if criterion is None:
+        return 0.0
+    per_row, clusters = _COSTED if criterion.name == "costs" else _CUT, batch.clusters
+    return _DECIDING + per_row * len(batch) + (0.0 if clusters is None else _CLUSTER * count_clusters(clusters))
+
+
 def decisions_document(
-    models: Mapping[str, Batch], reduction: str | None, costs: Sequence[float], level: float | None, seed: int = 0
+    models: Mapping[str, Batch],
+    reduction: str | None,
+    criterion: ThresholdCriterion,
+    level: float | None,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the decisions of models at the threshold that costs determine, as plain JSON, with decision curves.
+    """Return the decisions of models at the threshold of a criterion, as plain JSON, with decision curves.
 
-    ``differences`` are those of the cost per row, of pairs of models on the same rows.
+    A bound that no threshold of a model reaches is its ``problem``. ``differences`` are those of the cost per row, or
+    under a capacity of the recall, of pairs of models on the same rows.
     """
-    from calibrant.decisions.decision_curve import curve_of
-    from calibrant.decisions.thresholds import read_criterion, threshold_of
+    from calibrant.decisions.thresholds import compared_decisions, threshold_of
 
-    events, criterion = decision_events(models, reduction, costs), read_criterion(costs=costs)
-    own = LEVEL if level is None else level
-    decisions = {name: threshold_of(event, criterion, own, seed) for name, event in events.items()}
-    threshold = next(iter(decisions.values())).threshold
-    of_negative = criterion.value[1]  # c_FN times net benefit is, but for a constant, minus the cost
-    differences = {
-        pair: {
-            "value": -of_negative * float(curve.value[0]),
-            "interval": (-of_negative * float(curve.high[0]), -of_negative * float(curve.low[0])),
-        }
-        for pair, curve in curve_of(events, np.array([threshold]), own).differences.items()
-    }
+    events, own = decision_events(models, reduction, criterion), LEVEL if level is None else level
+    decisions, problems = {}, {}
+    for name, event in events.items():
+        try:
+            decisions[name] = threshold_of(event, criterion, own, seed)
+        except CalibrationError as error:  # these rows have no such threshold
+            problems[name] = error.offences[0].detail
+    compared, differences = compared_decisions(events, decisions, criterion, own)
     return {
-        "costs": list(criterion.value),
-        "threshold": threshold,
+        "criterion": criterion.name,
+        "value": plain_json(criterion.value),
         "level": own,
-        "models": {name: plain_results(decision.measures) for name, decision in decisions.items()},
-        "differences": differences,
+        "models": {
+            name: {
+                "threshold": decisions[name].threshold if name in decisions else None,
+                "measures": plain_results(decisions[name].measures) if name in decisions else {},
+                "problem": problems.get(name),
+            }
+            for name in events
+        },
+        "compared": compared,
+        "differences": {
+            pair: {"value": float(of.value[0]), "interval": (float(of.low[0]), float(of.high[0]))}
+            for pair, of in differences.items()
+        },
         "diagrams": event_diagrams(events, ("decision-curve",)),
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.decisions.thresholds import CRITERIA
 from calibrant.measures.catalogue import LEVEL
 from calibrant.reports import numbers
 from calibrant.reports.panel import RESAMPLES, ReportSubject
@@ -71,7 +72,7 @@ def _python_of_models(
     others = {name: value for name, value in stated.items() if name not in ("reduction", "seed")}
     call = "compare" if others != {name: _DEFAULTS.get(name) for name in others} else "report"
     used = {name: value for name, value in stated.items() if call == "compare" or name not in others}
-    used |= {"costs": options["costs"]} if call == "report" and "costs" in options else {}
+    used |= {name: options[name] for name in CRITERIA if name in options} if call == "report" else {}
     arguments = [f"    {name}={value!r}," for name, value in (used | dict(reading)).items()]
     if about.loading:
         first = ["", "rows = next(iter(models.values()))", f"report = calibrant.{call}("]
@@ -154,8 +155,8 @@ def _python(options: Mapping[str, Any], about: ReportSubject, arrays: Sequence[s
     where = "rows." if about.loading else ""
     rows = f"    {where}predictions, {where}labels,"
     call = ["report = calibrant.evaluate(", rows, *(f"    {name}={where}{name}," for name in arrays), *arguments, ")"]
-    if "costs" in options:
-        decided = {name: options[name] for name in ("costs", "interval", "reduction", "seed") if name in options}
+    if criterion := [name for name in CRITERIA if name in options]:
+        decided = {name: options[name] for name in (*criterion, "interval", "reduction", "seed") if name in options}
         call += ["decisions = calibrant.best_threshold(", rows]
         call += [f"    {name}={where}{name}," for name in arrays if name in ("weights", "clusters")]
         call += [*(f"    {name}={value!r}," for name, value in (decided | _reading(about)).items()), ")"]

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 
 from calibrant.core.cells import cells_of, row_keys, row_order, sort_rows
+from calibrant.core.reductions import Event
 
 
 def test_rows_are_sorted_by_prediction_then_outcome() -> None:
@@ -77,3 +78,16 @@ def test_ties_alone_are_ordered_by_outcome_weight_and_cluster(decimals: int) -> 
     p, y = np.round(random.random(400), decimals), random.integers(0, 2, 400)
     w, clusters = np.round(random.random(400), 1), random.integers(0, 9, 400)
     np.testing.assert_array_equal(row_order([], y, p, w, clusters), np.lexsort([clusters, w, y, p]))
+
+
+def test_cells_of_rows_in_clusters_are_those_without_clusters() -> None:
+    random = np.random.default_rng(2)
+    p = np.concatenate([random.random(300), random.random(300).round(1), [0.0, -0.0]])
+    y = random.integers(0, 2, len(p)).astype(np.int8)
+    clusters = random.integers(0, 40, len(p))
+    alone, own = Event(p, y), Event(p, y, clusters=clusters)
+    sorted_first = Event(p, y, clusters=clusters)
+    assert len(sorted_first.sorted_rows) == len(p)
+    for name in ("p", "rows", "w", "w2", "wy", "w2y"):
+        for event in (own, sorted_first):
+            np.testing.assert_array_equal(getattr(event.cells, name), getattr(alone.cells, name))

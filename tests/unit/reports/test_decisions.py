@@ -30,8 +30,10 @@ def test_a_report_has_the_decisions_of_the_costs(used: dict[str, Any]) -> None:
     made = calibrant.report(P, Y, costs=COSTS, seed=3, **used)
     expected = calibrant.best_threshold(P, Y, costs=COSTS, seed=3, **used)
     decisions = made.document["decisions"]
-    assert decisions["models"] == {"model": expected.to_dict()["measures"]}
-    assert (decisions["threshold"], decisions["level"], decisions["differences"]) == (expected.threshold, 0.95, {})
+    own = {"threshold": expected.threshold, "measures": expected.to_dict()["measures"], "problem": None}
+    assert decisions["models"] == {"model": own}
+    assert (decisions["criterion"], decisions["value"]) == ("costs", [1.0, 4.0])
+    assert (decisions["level"], decisions["differences"]) == (0.95, {})
     section = _section(made.html)
     assert "positive from a probability of 0.2 up" in section
     assert "Decision curve" in section
@@ -54,7 +56,7 @@ def test_a_report_says_what_miscalibration_costs(predictions: Any, labels: Any, 
 def test_the_cost_of_models_is_compared_on_the_same_rows() -> None:
     made = calibrant.report(MODELS, Y, costs=COSTS)
     decisions, (pair,) = made.document["decisions"], made.document["decisions"]["differences"].values()
-    first, second = (measures["cost"]["value"] for measures in decisions["models"].values())
+    first, second = (own["measures"]["cost"]["value"] for own in decisions["models"].values())
     assert pair["value"] == pytest.approx(first - second, abs=1e-12)
     curve = calibrant.decision_curve(MODELS, Y, thresholds=[0.2]).differences["<b>one</b> - square"]
     assert pair["interval"] == pytest.approx((-4.0 * curve.high[0], -4.0 * curve.low[0]), abs=1e-12)
@@ -63,6 +65,52 @@ def test_the_cost_of_models_is_compared_on_the_same_rows() -> None:
     assert "<b>one" not in section
     assert section.count("<tr") == 4
     assert "costs=[1.0, 4.0]" in made.html
+
+
+@pytest.mark.parametrize("criterion", [{"capacity": 100}, {"capacity": 0.1}, {"precision": 0.8}, {"recall": 0.9}])
+def test_a_report_has_the_decisions_of_every_criterion(criterion: dict[str, Any]) -> None:
+    made, expected = calibrant.report(P, Y, **criterion), calibrant.best_threshold(P, Y, **criterion)
+    (own,) = made.document["decisions"]["models"].values()
+    assert own == {"threshold": expected.threshold, "measures": expected.to_dict()["measures"], "problem": None}
+    section = _section(made.html)
+    assert f"from a probability of {expected.threshold:.10g} up" in section
+    assert ("have no intervals" in section) is ("capacity" not in criterion)
+    assert "Decision curve" in section
+
+
+@pytest.mark.parametrize("used", [{}, {"clusters": np.arange(600) // 3}, {"weights": 1.0 + np.arange(600) % 3}])
+def test_models_under_a_capacity_are_compared_by_their_recall(used: dict[str, Any]) -> None:
+    noisy = np.clip(P + np.random.default_rng(1).normal(0.0, 0.3, 600), 0.0, 1.0)
+    made = calibrant.report({"<b>one</b>": P, "noisy": noisy}, Y, capacity=0.2, **used)
+    decisions, (pair,) = made.document["decisions"], made.document["decisions"]["differences"].values()
+    first, second = decisions["models"].values()
+    assert decisions["compared"] == "recall"
+    difference = first["measures"]["recall"]["value"] - second["measures"]["recall"]["value"]
+    assert pair["value"] == pytest.approx(difference, abs=1e-12)
+    w = np.asarray(used.get("weights", np.ones(600)))
+    ends = first["threshold"], second["threshold"]
+    gained = (ends[0] <= P) * 1.0 - (ends[1] <= noisy)
+    influence = w * Y * (gained - difference) / (w @ Y)
+    if "clusters" in used:
+        influence = np.bincount(used["clusters"], influence)
+    half = 1.96 * np.sqrt((influence**2).sum())
+    assert pair["interval"] == pytest.approx((difference - half, difference + half), abs=0.1 * half)
+    section = _section(made.html)
+    assert "&lt;b&gt;one&lt;/b&gt; include the most events" in section
+    assert f"{second['threshold']:.10g}" in section
+
+
+def test_a_bound_that_one_model_misses_is_named_beside_the_threshold_of_the_other() -> None:
+    made = calibrant.report({"good": P, "constant": np.full(600, 0.5)}, Y, precision=0.8)
+    models = made.document["decisions"]["models"]
+    assert models["good"]["threshold"] is not None
+    assert (models["constant"]["threshold"], models["constant"]["measures"]) == (None, {})
+    assert "No threshold exists for constant: precision is not reached" in _section(made.html)
+    alone = calibrant.report(np.full(600, 0.5), Y, precision=0.8)
+    assert "No threshold exists: precision is not reached" in _section(alone.html)
+    assert "No threshold exists: capacity is less than" in _section(
+        calibrant.report(np.full(600, 0.5), Y, capacity=5).html
+    )
 
 
 VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
@@ -80,11 +128,19 @@ VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
         (VECTORS, {"reduction": "classwise"}, "/reduction"),
         ({"a": VECTORS, "b": VECTORS[:, ::-1]}, {}, "/reduction"),
         (MODELS, {"costs": (1.0, -1.0)}, "/costs"),
+        (P, {"capacity": 100}, "/capacity"),
+        (MODELS, {"recall": 0.9}, "/recall"),
+        (P, {"costs": None, "capacity": 1.5}, "/capacity"),
+        (P, {"costs": None, "precision": 1.0}, "/precision"),
+        (P, {"costs": None, "recall": 0.9, "map": True}, "/recall"),
+        (P, {"costs": None, "capacity": 9, "weights": 1.0 + np.arange(600) % 3}, "/capacity"),
+        (P, {"costs": None, "recall": 0.9, "weights": 1.0 + np.arange(600) % 3}, "/recall"),
+        (MODELS, {"costs": None, "precision": 0.8, "clusters": np.arange(600) // 3}, "/clusters"),
     ],
 )
 def test_costs_without_a_threshold_are_refused(predictions: Any, options: dict[str, Any], pointer: str) -> None:
     if options.get("map"):
-        options = {"map": calibrant.fit("platt", P, Y)}
+        options = options | {"map": calibrant.fit("platt", P, Y)}
     with pytest.raises(CalibrationError) as caught:
         calibrant.report(predictions, Y, **{"costs": COSTS, **options})
     assert caught.value.offences[0].pointer == pointer
@@ -113,9 +169,27 @@ def test_the_command_writes_the_decisions_and_the_lines_that_make_them_again(row
     scope: dict[str, Any] = {}
     python = html.rpartition("<pre><code>")[2].partition("</code>")[0]
     exec(python.replace("&#39;", "'").replace("&#34;", '"'), scope)
-    made = scope["decisions"] if len(names) == 1 else scope["report"].document["decisions"]
-    assert (made.threshold if len(names) == 1 else made["threshold"]) == 0.2
+    one = len(names) == 1
+    thresholds = (
+        [scope["decisions"].threshold]
+        if one
+        else [own["threshold"] for own in scope["report"].document["decisions"]["models"].values()]
+    )
+    assert thresholds == [0.2] * len(names)
     assert "&#34;costs&#34;: [1.0, 4.0]" in html
+
+
+@pytest.mark.parametrize("criterion", [{"capacity": 60.0}, {"precision": 0.8}, {"recall": 0.9}])
+@pytest.mark.parametrize("names", [["one"], ["one", "square"]])
+def test_the_command_writes_the_decisions_of_every_criterion(
+    rows: Path, names: list[str], criterion: dict[str, Any]
+) -> None:
+    ((name, value),) = criterion.items()
+    html = _written(rows, *(word for column in names for word in ("--prediction", column)), f"--{name}", str(value))
+    predictions: Any = P if len(names) == 1 else {"one": P, "square": SQUARE}
+    assert _section(html) == _section(calibrant.report(predictions, Y, **criterion).html) != ""
+    assert f"&#34;{name}&#34;: {value}" in html
+    assert f"{name}={value}," in html
 
 
 @pytest.mark.parametrize(

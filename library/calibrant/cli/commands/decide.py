@@ -13,7 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from calibrant.cli.engine import engine_of
-from calibrant.cli.options import SEED, CostsOfErrors, Seed, read_numbers
+from calibrant.cli.options import (
+    SEED,
+    Capacity,
+    CostsOfErrors,
+    Precision,
+    Recall,
+    Seed,
+    read_flags,
+    read_numbers,
+)
 from calibrant.cli.output import Json, table, write_json, write_lines
 from calibrant.cli.rows import Columns, File, note_reduction, read_model_rows, read_rows, reads_a_file, reduction_of
 from calibrant.cli.server_url import Server
@@ -27,16 +36,9 @@ def decide(
     file: File,
     columns: Columns,
     costs: CostsOfErrors = None,
-    capacity: Annotated[
-        float | None,
-        typer.Option("--capacity", help="The most positive decisions: a number of rows, or a fraction below 1."),
-    ] = None,
-    precision: Annotated[
-        float | None, typer.Option("--precision", help="Lower bound of the precision, guaranteed at --interval.")
-    ] = None,
-    recall: Annotated[
-        float | None, typer.Option("--recall", help="Lower bound of the recall, guaranteed at --interval.")
-    ] = None,
+    capacity: Capacity = None,
+    precision: Precision = None,
+    recall: Recall = None,
     thresholds: Annotated[
         str | None,
         typer.Option("--thresholds", help="Thresholds of the decision curve, such as 0.05,0.1. Default: 0.01 to 0.99."),
@@ -48,33 +50,30 @@ def decide(
     as_json: Json = False,
     server: Server = None,
 ) -> None:
-    options: dict[str, Any] = {"costs": read_numbers(costs, "--costs"), "capacity": capacity}
-    options |= {"precision": precision, "recall": recall}
-    criteria = {name: value for name, value in options.items() if value is not None}
     at = read_numbers(thresholds, "--thresholds")
-    if criteria and at is not None:
-        raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
     several, reduction = len(columns["predictions"] or ()) > 1, columns["reduction"]
-    if criteria and several:
-        raise typer.BadParameter("must be one column: a threshold is for one model", param_hint="--prediction")
     with engine_of(server) as engine:
-        from calibrant.decisions.decision_curve import read_thresholds
-        from calibrant.decisions.thresholds import read_criterion
+        criterion = read_flags(costs, capacity, precision, recall)
+        if criterion is not None and at is not None:
+            raise typer.BadParameter("is of a decision curve, without a criterion", param_hint="--thresholds")
+        if criterion is not None and several:
+            raise typer.BadParameter("must be one column: a threshold is for one model", param_hint="--prediction")
+        if criterion is None:
+            from calibrant.decisions.decision_curve import read_thresholds
 
-        if criteria:  # before a long file is read
-            read_criterion(**options)
-            criteria["seed"] = seed
-        else:
             read_thresholds(at)
         models = read_model_rows(file, columns).sheets if several else None
         rows = note_reduction(read_rows(file, columns), reduction) if models is None else next(iter(models.values()))
         shared: dict[str, Any] = {"models": models, "reduction": reduction_of(rows, reduction), "interval": interval}
-        name, own = ("best_threshold", criteria) if criteria else ("decision_curve", {"thresholds": at})
+        own: dict[str, Any] = (
+            {"thresholds": at} if criterion is None else {criterion.name: criterion.value, "seed": seed}
+        )
+        name = "decision_curve" if criterion is None else "best_threshold"
         answer = engine.call(name, replace(rows, groups=None), **own, **shared).to_dict()
     if as_json:
         write_json(answer)
     else:
-        write_lines(*(_of_threshold(answer) if criteria else _of_curve(answer)))
+        write_lines(*(_of_curve if criterion is None else _of_threshold)(answer))
 
 
 def _of_threshold(threshold: dict[str, Any]) -> list[Any]:

@@ -16,7 +16,7 @@ import typer
 from calibrant.cli.commands.evaluate import EvaluateFlags, as_answered, as_sent, evaluated
 from calibrant.cli.engine import Engine, engine_of, read_map
 from calibrant.cli.exits import Refused
-from calibrant.cli.options import SEED, CostsOfErrors, Seed, map_option, read_numbers
+from calibrant.cli.options import SEED, Capacity, CostsOfErrors, Precision, Recall, Seed, map_option, read_flags
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import FAN_TIME, SupportOf, read_distribution_map, read_support
 from calibrant.cli.rows import (
@@ -41,6 +41,7 @@ from calibrant.cli.server_url import Server
 from calibrant.core.version import __version__
 
 if TYPE_CHECKING:
+    from calibrant.decisions.thresholds import ThresholdCriterion
     from calibrant.io.options import FileOptions
     from calibrant.io.table import ForecastSheet, Sheet
     from calibrant.reports.panel import ReportSubject
@@ -115,6 +116,9 @@ def report(
     sets_of: SetsOf = None,
     grades: Grades = False,
     costs: CostsOfErrors = None,
+    capacity: Capacity = None,
+    precision: Precision = None,
+    recall: Recall = None,
     out: ReportOut = Path("report.html"),
     server: Server = None,
 ) -> None:
@@ -123,14 +127,14 @@ def report(
         raise typer.BadParameter("needs --regression", param_hint="--time" if support is None else "--support")
     if grades and (regression or not columns["groups"]):
         raise typer.BadParameter("needs --group, without --regression", param_hint="--grades")
-    if costs is not None and (regression or map_of is not None):
-        other = "--regression" if regression else "--map"
-        raise typer.BadParameter(f"cannot be combined with {other}", param_hint="--costs")
     if regression and sets_of is not None:
         raise typer.BadParameter("cannot be combined with --regression", param_hint="--sets")
     with engine_of(server) as engine:
+        criterion = read_flags(costs, capacity, precision, recall)
+        if criterion is not None and (regression or map_of is not None):
+            other = "--regression" if regression else "--map"
+            raise typer.BadParameter(f"cannot be combined with {other}", param_hint=f"--{criterion.name}")
         applied: Any = read_map(map_of, server)
-        stated = _costs(costs)
         if regression:
             page = _forecast_page(context, engine, file, columns, seed, map_of, applied, support)
         else:
@@ -145,14 +149,14 @@ def report(
                 sets = None if sets_of is None else engine.document(read_map(sets_of, server))
                 with working("comparing maps"):
                     document |= _sections(rows, reduction, seed, recommended=applied is None, grades=grades, sets=sets)
-                    document |= _decisions({"model": rows}, document["reduction"], stated, seed)
-                options |= section_options(reduction, grades=grades, costs=stated)
+                    document |= _decisions({"model": rows}, document["reduction"], criterion, seed)
+                options |= section_options(reduction, grades=grades, criterion=criterion)
             else:
                 of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
                 if flags := [name for name, value in of_one.items() if value not in (None, False)]:
                     raise typer.BadParameter("cannot be combined with several models", param_hint=flags[0])
                 columns = {**columns, "predictions": list(models)}
-                document, options = _compared(engine, models, reduction_of(rows, reduction), stated, seed)
+                document, options = _compared(engine, models, reduction_of(rows, reduction), criterion, seed)
             subject = replace(
                 _subject(context, file, rows, map_of, options),
                 classes=rows.classes,
@@ -167,26 +171,16 @@ def report(
         say(f"wrote {out}")
 
 
-def _costs(text: str | None) -> list[float] | None:
-    """Read the costs of errors before a long file."""
-    costs = read_numbers(text, "--costs")
-    if costs is not None:
-        from calibrant.decisions.thresholds import read_criterion
-
-        read_criterion(costs=costs)
-    return costs
-
-
 def _decisions(
-    models: Mapping[str, Sheet], reduction: str | None, costs: list[float] | None, seed: int
+    models: Mapping[str, Sheet], reduction: str | None, criterion: ThresholdCriterion | None, seed: int
 ) -> dict[str, Any]:
-    """Return the section of the decisions at the threshold of costs; empty without costs."""
-    if costs is None:
+    """Return the section of the decisions at the threshold of a criterion; empty without one."""
+    if criterion is None:
         return {}
     from calibrant.reports.operations import decisions_document
 
     batches = {name: batch_of(sheet) for name, sheet in models.items()}
-    return {"decisions": decisions_document(batches, reduction, costs, None, seed)}
+    return {"decisions": decisions_document(batches, reduction, criterion, None, seed)}
 
 
 def _forecast_page(
@@ -256,21 +250,25 @@ def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Shee
 
 
 def _compared(
-    engine: Engine, models: dict[str, Sheet], reduction: str | None, costs: list[float] | None, seed: int
+    engine: Engine,
+    models: dict[str, Sheet],
+    reduction: str | None,
+    criterion: ThresholdCriterion | None,
+    seed: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare models; return the report, with the diagrams of each model, and the options of the comparison."""
     from calibrant.reports.operations import options_of_models
     from calibrant.reports.panel import model_diagrams
 
-    options = options_of_models(list(models), reduction, costs, seed=seed)
-    shared = {name: value for name, value in options.items() if name != "costs"}
+    options = options_of_models(list(models), reduction, criterion, seed=seed)
+    shared = {name: value for name, value in options.items() if criterion is None or name != criterion.name}
     answer = engine.call("compare", next(iter(models.values())), **{**shared, "models": models})
     comparison = as_answered(answer.to_dict()) if engine.client is None else as_sent(answer)
     with working("drawing diagrams"):
         batches = {name: batch_of(sheet) for name, sheet in models.items()}
         drawn = model_diagrams(batches, comparison["reduction"])
         comparison |= {} if drawn is None else {"model_diagrams": drawn}
-        comparison |= _decisions(models, comparison["reduction"], costs, seed)
+        comparison |= _decisions(models, comparison["reduction"], criterion, seed)
     return comparison, options
 
 

@@ -8,6 +8,8 @@ from typing import Literal
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.evaluations import MeasureAnswer
 
+CriterionName = Literal["costs", "capacity", "precision", "recall"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveAnswer(WireAnswer):
@@ -37,7 +39,7 @@ class DecisionCurveAnswer(WireAnswer):
 class DecisionThresholdAnswer(WireAnswer):
     """A threshold: positive decisions are those with a prediction of at least this."""
 
-    criterion: Literal["costs", "capacity", "precision", "recall"]  # what determined the threshold
+    criterion: CriterionName  # what determined the threshold
     threshold: float  # the threshold, a probability
     level: float  # level of the intervals
     n: int  # number of rows

@@ -20,6 +20,7 @@ from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
 Correction = Literal["max-t", "holm"]
+CriterionName = Literal["costs", "capacity", "precision", "recall"]
 WeightsKind = Literal["importance", "frequency"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 ScoreName = Literal[
@@ -166,22 +167,34 @@ class GroupDiagrams(WireAnswer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostDifference(WireAnswer):
-    """Cost per row of the decisions of one model minus that of another, on the same rows."""
+class DecisionDifference(WireAnswer):
+    """What compares the decisions of one model minus that of another, on the same rows."""
 
     value: float  # value; None if it is undefined
     interval: tuple[float, float]  # confidence interval; None if none was requested or it is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostDecisions(WireAnswer):
-    """Decisions of models at the threshold that the costs of errors determine."""
+class ModelDecisions(WireAnswer):
+    """Decisions of a model at its threshold; if ``problem`` is set, there is none."""
 
-    costs: tuple[float, float]  # costs of a false positive and of a false negative
-    threshold: float  # decisions are positive from this probability up
-    level: float  # level of the intervals
-    models: dict[str, dict[str, MeasureAnswer]]  # what the decisions are like, by model; or by `model`
-    differences: dict[str, CostDifference]  # of pairs of models; empty for one model
+    threshold: float | None  # decisions are positive from this probability up
+    measures: dict[str, MeasureAnswer]  # what the decisions are like
+    problem: str | None = None  # why a value is missing; None if none is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedDecisions(WireAnswer):
+    """Decisions of models at the threshold that a criterion determines."""
+
+    criterion: CriterionName  # what determined the thresholds
+    value: float | tuple[float, float]  # its value: both costs, the capacity or the bound
+    level: float  # of the intervals, and of the guarantee of a bound for each model
+    models: dict[str, ModelDecisions]  # by model; or by `model`
+    #: what `differences` are of: the cost per row for costs, the recall for a capacity, and nothing for a bound, whose
+    #: threshold labels choose
+    compared: Literal["cost", "recall"] | None
+    differences: dict[str, DecisionDifference]  # of pairs of models; empty for one model
     diagrams: dict[str, GroupDiagrams]  # decision curves by model
 
 
@@ -220,8 +233,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     recommendation: dict[str, Any] | None = None
     sets: CoverageAnswer | None = None  # in a report requested as HTML with `sets`: their coverage
     grades: GradesAnswer | None = None  # in a report requested as HTML with `grades`: the tests of the grades
-    #: in a report requested as HTML with `costs`: the decisions at their threshold
-    decisions: CostDecisions | None = None
+    #: in a report requested as HTML with a criterion: the decisions at its threshold
+    decisions: ReportedDecisions | None = None
     #: in a report requested as HTML of rows with features: segments with a gap before the map
     segments: SegmentsAnswer | None = None
     #: in such a report: why no segments were searched, such as that rows are in clusters

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.problems import Problem
 
-Kind = Literal["fit", "evaluate", "score", "backfill"]
+Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
@@ -48,8 +48,8 @@ class JobSummary(WireAnswer):
 class JobAnswer(JobSummary):
     """A job, as ``GET /jobs/{id}`` returns it."""
 
-    #: the map of a fit, the report of an evaluation, the target of scored rows, or the counts of a backfill; None
-    #: until the job has succeeded
+    #: the map of a fit, the report of an evaluation, the recommendation, the target of scored rows, or the counts of a
+    #: backfill; None until the job has succeeded
     result: dict[str, Any] | None = None
 
 
