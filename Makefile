@@ -254,6 +254,18 @@ clinical-speed: .venv-clinical/installed ## time decision curves and recalibrati
 find-segments: $(STAMP) ## simulate errors and power of the search for segments, some 20 minutes; writes docs/benchmarks/find-segments.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.find_segments
 
+# MCGrad requires torch, for the choice of its options, which the benchmarks do not use.
+.venv-segments/installed: benchmarks/peers/segments.txt library/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -c constraints.txt -e ./library
+	@touch $@
+
+segments: .venv-segments/installed ## compare maps of segments with MCGrad where the truth is known, resuming a previous run; writes docs/benchmarks/segments.md
+	OMP_NUM_THREADS=1 .venv-segments/bin/python -m benchmarks.segments $(if $(SECONDS),--seconds $(SECONDS))
+
+segments-real: .venv-segments/installed ## compare maps of segments with MCGrad on real rows, resuming a previous run: make segments-real DATA=folder [SECONDS=1800]; writes docs/benchmarks/segments-real.md
+	OMP_NUM_THREADS=1 .venv-segments/bin/python -m benchmarks.segments_real $(DATA) $(if $(SECONDS),--seconds $(SECONDS))
+
 calibration-test: $(STAMP) ## simulate size and power of the smooth test; writes docs/benchmarks/calibration-test.md
 	$(BIN)/python -m benchmarks.calibration_test
 
@@ -427,4 +439,4 @@ format: $(STAMP) ## format the code
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environments and all caches
-	rm -rf $(VENV) $(PEERS) .venv-clinical $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) $(SPARK) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .venv-clinical .venv-segments $(ARENA) $(DISTRIBUTIONS) $(INTEGRATIONS) $(SPARK) build/arena .openapi-clients .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

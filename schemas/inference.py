@@ -51,6 +51,7 @@ class RequestParameters(Parameters):
     seed: int | None = Field(
         None, ge=0, lt=2**32, description="for set maps that draw a random number for each row; another in each request"
     )
+    alpha: float | None = Field(None, description="another error level of the sets of an adjustable set map")
 
 
 class InputParameters(Parameters):

@@ -447,6 +447,26 @@ const limitsOf = ({ by, thresholds, groups }, p, group) => {
   if (i < 0) refuse("group must be one of the map, which has a threshold for each");
   return p.map(() => thresholds[i]);
 };
+// The score with rank ceil((n + 1) (1 - alpha)), or the next one that is stored; infinite above n.
+const quantile = ({ n, ranks, values }, alpha) => {
+  if (!(alpha > 0 && alpha < 1)) return alpha <= 0 ? Infinity : -Infinity;
+  const k = Math.ceil((n + 1) * (1 - alpha) - 1e-9);
+  if (k <= 0 || k > n) return k > 0 ? Infinity : -Infinity;
+  return values[ranks.findIndex((rank) => rank >= k)];
+};
+// An adjustable map to sets at another error level.
+export function at(document, alpha) {
+  const { scale, family, parameters: d } = document, least = family === "lac", rounding = scale === "logit" ? 2 ** -48 : 0;
+  if (!d.scores) refuse("alpha cannot be changed: fit the map with adjustable=True");
+  if (!Number.isFinite(alpha)) refuse("alpha must be a finite number");
+  const thresholds = [d.scores].flat().map((scores) => {
+    const q = quantile(scores, alpha);
+    if (!Number.isFinite(q)) return q > 0 ? null : least ? 2 : -2;
+    return least ? -q * (1 - rounding) : q + rounding;
+  });
+  return { ...document, parameters: { ...d, thresholds } };
+}
+
 const SETS = ["lac", "aps", "raps", "crc"];
 const predictionSet = (document, row, seed, place) => {
   const { family, scale, parameters: d, class_names: names } = document;
@@ -506,8 +526,10 @@ export function bounds(document, row) {
 
 if (globalThis.process?.argv[1]?.endsWith("apply_map.mjs")) { // run as a script, not imported
   const { readFileSync } = await import("node:fs");
-  const rows = JSON.parse(readFileSync(0, "utf-8")), document = JSON.parse(readFileSync(process.argv[2], "utf-8"));
-  const seed = process.argv[3], pairs = seed === "bounds";
+  const rows = JSON.parse(readFileSync(0, "utf-8")), stored = JSON.parse(readFileSync(process.argv[2], "utf-8"));
+  const level = process.argv.slice(3).find((text) => text.startsWith("alpha="))?.slice(6);
+  const seed = process.argv.slice(3).find((text) => !text.startsWith("alpha=")), pairs = seed === "bounds";
+  const document = level === undefined ? stored : at(stored, level === "" ? NaN : Number(level));
   const found = rows.map((row, i) => pairs ? bounds(document, row) : apply(document, row, seed, i));
   process.stdout.write(JSON.stringify(found)); // infinite bounds become null
 }

@@ -3,14 +3,15 @@
 Rows are a JSON array of numbers, or of arrays with a number per class, on the scale of the document. For a map of
 predictive distributions they are objects such as {"mean": 1.5, "variance": 0.25, "by": "north"}, for one of segments
 {"prediction": 0.3, "features": {"country": "DE", "age": null}}. A map to prediction sets by group takes
-{"predictions": [0.2, 0.8], "group": "north"}, and a randomised one a seed: apply_map.py map.json 7.
+{"predictions": [0.2, 0.8], "group": "north"}, a randomised one a seed, and an adjustable one another error level:
+apply_map.py map.json 7 alpha=0.2.
 """
 
 import json
 import sys
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
-from math import asinh, erfc, exp, expm1, inf, isfinite, isinf, log, log1p, sqrt, tanh
+from math import asinh, ceil, erfc, exp, expm1, inf, isfinite, isinf, log, log1p, sqrt, tanh
 from random import random
 from statistics import NormalDist
 
@@ -580,6 +581,34 @@ def limits_of(d, n, group):
     return [d["thresholds"][d["groups"].index(group)]] * n
 
 
+def quantile(scores, alpha):
+    """Return the score with rank ceil((n + 1) (1 - alpha)), or the next one that is stored; infinite above n."""
+    if not 0.0 < alpha < 1.0:
+        return inf if alpha <= 0.0 else -inf
+    k = ceil((scores["n"] + 1) * (1.0 - alpha) - 1e-9)
+    if not 0 < k <= scores["n"]:
+        return inf if k > 0 else -inf
+    return scores["values"][bisect_left(scores["ranks"], k)]
+
+
+def at(document, alpha):
+    """Return an adjustable map to sets at another error level."""
+    d = document["parameters"]
+    if "scores" not in d:
+        raise ValueError("alpha cannot be changed: fit the map with adjustable=True")
+    if not isfinite(alpha):
+        raise ValueError("alpha must be a finite number")
+    scores = d["scores"] if isinstance(d["scores"], list) else [d["scores"]]
+    rounding, least = 2.0**-48 if document["scale"] == "logit" else 0.0, document["family"] == "lac"
+
+    def threshold(q):
+        if isinf(q):
+            return None if q > 0.0 else 2.0 if least else -2.0
+        return -q * (1.0 - rounding) if least else q + rounding
+
+    return {**document, "parameters": {**d, "thresholds": [threshold(quantile(own, alpha)) for own in scores]}}
+
+
 def prediction_set(document, row, seed, place):
     d, group = document["parameters"], None
     if isinstance(row, dict):
@@ -655,5 +684,7 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["bounds"]:
         json.dump([bounds(read, row) for row in json.load(sys.stdin)], sys.stdout)
         sys.exit()
-    chosen = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    levels = [text.removeprefix("alpha=") for text in sys.argv[2:] if text.startswith("alpha=")]
+    seeds = [text for text in sys.argv[2:] if not text.startswith("alpha=")]
+    read, chosen = at(read, float(levels[0])) if levels else read, int(seeds[0]) if seeds else None
     json.dump(without_infinity([apply(read, row, chosen, i) for i, row in enumerate(json.load(sys.stdin))]), sys.stdout)

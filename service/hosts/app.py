@@ -112,6 +112,7 @@ _IN_BODY = 'in "parameters": {"map": NAME}'
 _ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 _IN_HEADER = f"in the header {_ATTRIBUTES}: map=NAME"
 _SEED = re.compile(r"[0-9]{1,10}", re.ASCII)
+_ALPHA = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?(e-?[0-9]{1,3})?", re.ASCII | re.IGNORECASE)
 
 
 async def _predict(request: Request, here: HostContext, name: str | None = None) -> Response:
@@ -157,19 +158,22 @@ async def _predict_short(request: Request, here: HostContext, name: str | None =
 
 
 def _read_attributes(header: str) -> tuple[str | None, RowContext]:
-    """The name of a map, the seed, and whether to add bounds, in the header that SageMaker passes on."""
+    """The name of a map, and seed, alpha and bounds, in the header that SageMaker passes on."""
     values: dict[str, str] = {}
     for part in header.split(";") if header else ():
         key, _, value = (text.strip() for text in part.partition("="))
-        known = {"map": value, "seed": _SEED.fullmatch(value), "bounds": value in ("true", "false")}
+        patterns = {"seed": _SEED, "alpha": _ALPHA}
+        known = {name: pattern.fullmatch(value) for name, pattern in patterns.items()}
+        known |= {"map": value, "bounds": value in ("true", "false")}
         if key in values or not known.get(key):
-            text = "must have map=NAME, seed=NUMBER or bounds=true, with semicolons between them"
+            text = "must have map=NAME, seed=NUMBER, alpha=NUMBER or bounds=true, with semicolons between them"
             raise of_header(InvalidField, _ATTRIBUTES, text)
         values[key] = value
     seed = int(values["seed"]) if "seed" in values else None
     if seed is not None and seed >= 2**32:
         raise of_header(InvalidField, _ATTRIBUTES, "must have a seed below 2^32")
-    return values.get("map"), RowContext(seed=seed, bounds=values.get("bounds") == "true")
+    alpha = float(values["alpha"]) if "alpha" in values else None
+    return values.get("map"), RowContext(seed=seed, alpha=alpha, bounds=values.get("bounds") == "true")
 
 
 def _read_json(
@@ -178,12 +182,18 @@ def _read_json(
     instances = read_instances(body, limits)
     if name is not None and instances.map not in (None, name):
         raise InvalidField.at("/parameters/map", "must be absent: the request already names a map")
-    if context.seed is not None and instances.seed not in (None, context.seed):
-        raise InvalidField.at("/parameters/seed", "must be absent: the request already has a seed")
+    own = instances.context
+    for field in ("seed", "alpha"):
+        stated = getattr(context, field)
+        if stated is not None and getattr(own, field) not in (None, stated):
+            raise InvalidField.at(f"/parameters/{field}", f"must be absent: the request already has this {field}")
     model = here.only_model(name or instances.map, how)
-    own = instances if context.seed is None else instances._replace(seed=context.seed)
-    own = own._replace(bounds=own.bounds or context.bounds)
-    return model, rows_of(own, limits, model.class_names)
+    own = own._replace(
+        seed=own.seed if context.seed is None else context.seed,
+        alpha=own.alpha if context.alpha is None else context.alpha,
+        bounds=own.bounds or context.bounds,
+    )
+    return model, rows_of(instances._replace(context=own), limits, model.class_names)
 
 
 async def _scored(

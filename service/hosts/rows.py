@@ -54,18 +54,12 @@ class InstanceRows(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """The instances of a body, and in its parameters the name of the map, the seed, and whether to add bounds."""
+    """The instances of a body, and in its parameters the name of the map, and what they tell the map."""
 
     field: str
     values: Any
     map: str | None = None
-    seed: int | None = None
-    bounds: bool = False
-
-    @property
-    def context(self) -> RowContext:
-        """What the parameters tell the map."""
-        return RowContext(seed=self.seed, bounds=self.bounds)
+    context: RowContext = NO_CONTEXT
 
 
 def read_instances(body: Body, limits: BodyLimits) -> Instances:
@@ -88,22 +82,24 @@ def read_instances(body: Body, limits: BodyLimits) -> Instances:
     return Instances(fields[0], values, *_read_parameters(parameters))
 
 
-def _read_parameters(parameters: Any) -> tuple[str | None, int | None, bool]:
-    """The name of a map, a seed, and whether to add bounds; raises ``InvalidField`` for any other parameter."""
+def _read_parameters(parameters: Any) -> tuple[str | None, RowContext]:
+    """The name of a map, and seed, alpha and bounds; raises ``InvalidField`` for any other parameter."""
     if parameters is None:
-        return None, None, False
+        return None, NO_CONTEXT
     if not isinstance(parameters, dict):
         raise InvalidField.at("/parameters", "must be an object")
-    name, seed, bounds = (parameters.pop(key, None) for key in ("map", "seed", "bounds"))
+    name, seed, alpha, bounds = (parameters.pop(key, None) for key in ("map", "seed", "alpha", "bounds"))
     for other in parameters:
         raise InvalidField.at(f"/parameters/{other[:64]}", "is not a parameter of this request")
     if name is not None and not isinstance(name, str):
         raise InvalidField.at("/parameters/map", "must be the name of a map")
     if seed is not None and (type(seed) is not int or not 0 <= seed < 2**32):
         raise InvalidField.at("/parameters/seed", "must be a whole number from 0 to 2^32 - 1")
+    if alpha is not None and type(alpha) not in (int, float):
+        raise InvalidField.at("/parameters/alpha", "must be a finite number")
     if bounds is not None and not isinstance(bounds, bool):
         raise InvalidField.at("/parameters/bounds", "must be true or false")
-    return name, seed, bool(bounds)
+    return name, RowContext(seed=seed, alpha=alpha, bounds=bool(bounds))
 
 
 def rows_of(instances: Instances, limits: BodyLimits, names: tuple[str, ...] | None) -> InstanceRows:

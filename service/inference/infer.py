@@ -30,7 +30,7 @@ from service.formats.options import read_options
 from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import RequestMemory, Slots
 from service.headers import read_header, read_headers
-from service.inference.models import GROUPS, PREDICTIONS, Model, RowContext, find_model, reference_of
+from service.inference.models import GROUPS, NO_CONTEXT, PREDICTIONS, Model, RowContext, find_model, reference_of
 from service.scoring import ScoringContext
 from service.short_bodies import read_short, score_short
 from service.threads import run_in_thread
@@ -290,13 +290,14 @@ def _predictions(request: InferenceRequest, model: Model) -> InferenceInput:
 
 
 def _context(request: InferenceRequest, model: Model, limits: BodyLimits) -> RowContext:
-    """The features or groups of the rows, and the seed."""
-    seed = None if request.parameters is None else request.parameters.seed
+    """The features or groups of the rows, the seed, and the error level."""
+    stated = request.parameters
+    context = NO_CONTEXT if stated is None else RowContext(seed=stated.seed, alpha=stated.alpha)
     values = {own.name: _values(own, f"/inputs/{i}", limits) for i, own in enumerate(request.inputs) if i}
     if model.groups is not None and values:
-        return RowContext(groups=read_names(values[GROUPS], limits).tolist(), seed=seed)
+        return context._replace(groups=read_names(values[GROUPS], limits).tolist())
     features = {name: feature_array(token(name), own, limits) for name, own in values.items()}
-    return RowContext(features=features or None, seed=seed)
+    return context._replace(features=features or None)
 
 
 def _values(tensor: InferenceInput, pointer: str, limits: BodyLimits) -> list[Any]:

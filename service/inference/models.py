@@ -46,12 +46,14 @@ Array = npt.NDArray[Any]
 class RowContext(NamedTuple):
     """What maps use beside the predictions: features of the rows, their groups, and the seed of random numbers.
 
-    With ``bounds``, the output includes those of a Venn-Abers map.
+    ``alpha`` is another error level of an adjustable map to sets. With ``bounds``, the output includes those of a
+    Venn-Abers map.
     """
 
     features: Mapping[str, Array] | None = None
     groups: Sequence[str] | None = None
     seed: int | None = None
+    alpha: float | None = None
     bounds: bool = False
 
 
@@ -101,9 +103,11 @@ class Model:
         if isinstance(self.fitted, SetMap):
             if context.features is not None:
                 raise InvalidOption.at("/features", "are not used by a map to prediction sets")
-            sets = self.fitted.apply(tensor, groups=context.groups, seed=context.seed)
+            fitted = self.fitted if context.alpha is None else self.fitted.at(context.alpha)
+            sets = fitted.apply(tensor, groups=context.groups, seed=context.seed)
             return {MEMBERS: sets.members}
-        for name, value in (("groups", context.groups), ("seed", context.seed)):
+        of_sets = {"groups": context.groups, "seed": context.seed, "alpha": context.alpha}
+        for name, value in of_sets.items():
             if value is not None:
                 raise InvalidOption.at(f"/{name}", "is for maps that give prediction sets")
         if context.features is not None and self.fitted.function.family != "segments":

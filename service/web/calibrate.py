@@ -137,7 +137,7 @@ def _calibrated_predictions(
     predictions = with_features(read_predictions(sheet.predictions, scale=sheet.scale), sheet.features)
     if isinstance(fitted, SetMap):
         groups = None if fitted.groups is None else sheet.groups
-        sets = fitted.apply_checked(predictions, groups=groups, seed=choices.seed_of_sets())
+        sets = choices.at_level(fitted).apply_checked(predictions, groups=groups, seed=choices.seed_of_sets())
         return sets.members.astype(np.int64), list(map(str, sets.classes))
     if choices.bounds:
         columns = fitted.apply_checked(predictions), *fitted.bounds_checked(predictions)

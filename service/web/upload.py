@@ -45,6 +45,7 @@ from calibrant.io.periods import periods
 from calibrant.io.strict import CLASSIFICATION
 from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
+from calibrant.sets.set_map import SetMap
 from schemas.batches import BatchOptions, BatchRecord, DistributionBatchOptions, InputScale, UploadRecord
 from schemas.distributions import PredictionKind
 from schemas.maps import InOrder, MapRecord
@@ -68,7 +69,7 @@ _Value = TypeVar("_Value", bound=str)
 #: The fields of the form: those of the file reader, and two of them apart.
 FormField = (
     Field
-    | Literal["prediction_kind", "columns_are", "bounds", "seed"]
+    | Literal["prediction_kind", "columns_are", "bounds", "seed", "alpha"]
     | Literal["half_life", "outcome_scale", "support", "shift", "widen", "narrow"]
 )
 
@@ -80,6 +81,7 @@ _FIELDS: Mapping[str, FormField] = {
     **{f"/in_order/{name}": name for name in ("half_life", "support", "shift", "widen", "narrow")},
     **dict.fromkeys((f"/{name}" for name in (*PARTS, "levels")), "predictions"),
     "/seed": "seed",
+    "/alpha": "alpha",
     "/bounds": "bounds",
 }
 #: Fields of the upload form, of the form of recalibration in the order of time, and of those that apply a map.
@@ -105,6 +107,7 @@ def calibrate_fields(record: MapRecord) -> tuple[FormField, ...]:
     own: dict[FormField, bool] = {
         "groups": bool(parameters.get("groups")),
         "seed": bool(parameters.get("randomised")),
+        "alpha": parameters.get("scores") is not None,
         "bounds": record.document.get("family") == "venn-abers",
     }
     return (*CALIBRATE_FIELDS[record.prediction_kind], *(name for name, is_used in own.items() if is_used))
@@ -149,10 +152,10 @@ class Choices:
 
     ``half_life`` and what follows it are those of a recalibration in the order of time.
     ``predictions``, ``groups``, ``features`` and ``categorical`` contain names separated by commas, ``predictions`` of
-    numbers pairs such as ``mean=mu``, and ``columns`` names chosen from a list; ``seed`` and ``bounds`` are for the map
-    of a page; ``columns_are`` says what several of them are. ``labels`` is also the column of outcomes. ``class_names``
-    contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it is ignored if
-    the class names or the positive label are given.
+    numbers pairs such as ``mean=mu``, and ``columns`` names chosen from a list; ``seed``, ``alpha`` and ``bounds`` are
+    for the map of a page; ``columns_are`` says what several of them are. ``labels`` is also the column of outcomes.
+    ``class_names`` contains labels separated by commas. ``mapping`` contains pairs of a label's text and its class; it
+    is ignored if the class names or the positive label are given.
     """
 
     prediction_kind: PredictionKind = "classification"
@@ -167,6 +170,7 @@ class Choices:
     features: str = ""
     categorical: str = ""
     seed: str = ""
+    alpha: str = ""
     bounds: bool = False
     scale: InputScale = "probability"
     reduction: str = ""
@@ -191,7 +195,7 @@ class Choices:
         """Read the options from a submitted form."""
         of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
         of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
-        named = (*of_rows, "class_names", "pos_label", "seed")
+        named = (*of_rows, "class_names", "pos_label", "seed", "alpha")
         of_numbers = ("level", "times", "by", "known", "outcome_scale", *_OF_ORDER)
         texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
         mapping = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
@@ -237,6 +241,16 @@ class Choices:
         if not (self.seed.isascii() and self.seed.isdigit() and len(self.seed) <= 10):
             raise InvalidOption.at("/seed", "must be a whole number from 0 to 2^32 - 1")
         return read_seed(int(self.seed))
+
+    def at_level(self, fitted: SetMap) -> SetMap:
+        """The map at the error level that was entered, if any; raises ``InvalidOption``."""
+        if not self.alpha:
+            return fitted
+        try:
+            alpha = float(self.alpha.replace(self.decimal, "."))
+        except ValueError:
+            raise InvalidOption.at("/alpha", "must be a finite number") from None
+        return fitted.at(alpha)
 
     def in_order(self) -> InOrder:
         """Convert to the options of a recalibration in the order of time.

@@ -55,11 +55,14 @@ for line in sys.stdin:
     print(json.dumps([status, output.getvalue(), errors.getvalue()]), flush=True)
 """
 _ECMASCRIPT = f"""
-import {{ apply }} from {json.dumps((DOCS / "apply_map.mjs").as_uri())};
+import {{ apply, at }} from {json.dumps((DOCS / "apply_map.mjs").as_uri())};
 import {{ createInterface }} from "node:readline";
 for await (const line of createInterface({{ input: process.stdin }})) {{
-  const [document, rows, seed] = JSON.parse(line);
+  const [stored, rows, ...options] = JSON.parse(line);
+  const level = options.find((text) => text.startsWith("alpha="));
+  const seed = options.find((text) => text !== level);
   try {{
+    const document = level ? at(stored, Number(level.slice(6))) : stored;
     console.log(JSON.stringify([0, JSON.stringify(rows.map((row, i) => apply(document, row, seed, i))), ""]));
   }} catch (error) {{
     console.log(JSON.stringify([1, "", error.stack]));
@@ -311,6 +314,44 @@ def test_the_scripts_give_every_label_of_a_row_whose_labels_need_not_exclude_eac
     assert json.loads(done.stdout) == fitted.apply(p, groups=groups).to_lists()
     named[0]["predictions"] = [0.5, 0.5]
     assert "as many labels" in _run(script, fitted.to_document(), named).stderr
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("conditional", [None, "class"])
+@pytest.mark.parametrize("method", ["lac", "aps", "raps"])
+@pytest.mark.parametrize("script", COMMANDS)
+def test_the_scripts_give_the_sets_of_an_adjustable_map_at_another_level(
+    script: str, method: str, conditional: str | None, scale: Scale
+) -> None:
+    random = np.random.default_rng(5)
+    rows, labels = random.dirichlet(np.ones(3), 120), random.integers(0, 3, 120)
+    rows = np.log(rows) if scale == "logit" else rows
+    fitted = calibrant.fit_sets(rows, labels, method=method, conditional=conditional, scale=scale, adjustable=True)
+    for alpha in (-1.0, 0.0, 0.005, 0.02, 0.3, 0.999, 1.0):
+        done = _run(script, fitted.to_document(), rows.tolist(), f"alpha={alpha}")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == fitted.at(alpha).apply(rows).to_lists()
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_a_script_takes_a_level_before_or_after_a_seed_and_refuses_what_is_no_level(
+    script: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(6)
+    rows, labels = random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60)
+    fitted = calibrant.fit_sets(rows, labels, method="aps", randomised=True, adjustable=True)
+    (tmp_path / "map.json").write_text(json.dumps(fitted.to_document()), "utf-8")
+    (tmp_path / "fixed.json").write_text(json.dumps(calibrant.fit_sets(rows, labels).to_document()), "utf-8")
+
+    def run(*options: str, name: str = "map.json") -> subprocess.CompletedProcess[str]:
+        command = [*COMMANDS[script], str(tmp_path / name), *options]
+        return subprocess.run(command, input=json.dumps(rows.tolist()), capture_output=True, text=True, check=False)
+
+    for options in (("3", "alpha=0.4"), ("alpha=0.4", "3")):
+        assert json.loads(run(*options).stdout) == fitted.at(0.4).apply(rows, seed=3).to_lists()
+    for level in ("nan", "inf", "x", ""):
+        assert run("3", f"alpha={level}").returncode != 0
+    assert "adjustable" in run("alpha=0.4", name="fixed.json").stderr
 
 
 @pytest.mark.parametrize("script", COMMANDS)

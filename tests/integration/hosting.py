@@ -53,6 +53,7 @@ def hosted() -> Mapping[str, Any]:
         "random": calibrant.fit_sets(
             PROBS, LABELS, method="aps", conditional="group", groups=SITES, randomised=True, class_names=names
         ),
+        "levels": calibrant.fit_sets(PROBS, LABELS, method="aps", adjustable=True, randomised=True, class_names=names),
         "labels": calibrant.fit_sets(PROBS, of_labels, method="crc", alpha=0.2),
         "wind": calibrant.fit_distribution("conformal", observed=10 * P, mean=9 * P, variance=P + 1),
     }

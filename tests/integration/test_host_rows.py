@@ -112,6 +112,48 @@ def test_groups_and_the_seed_are_inputs_of_a_model() -> None:
     assert output["data"] == expected.members.ravel().tolist()
 
 
+@pytest.mark.parametrize("alpha", [0, 0.35, 1.0, -2])
+def test_an_adjustable_map_has_another_error_level_in_every_protocol(alpha: float) -> None:
+    host, expected = host_of("levels"), hosted()["levels"].at(alpha).apply(SOME, seed=3)
+    parameters = {"seed": 3, "alpha": alpha}
+    for path in ("/v1/models/levels:predict", "/invocations"):
+        answer = body_of(post(host, path, {"instances": SOME, "parameters": parameters}))
+        assert answer == {"predictions": expected.to_lists()}
+    lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist()).encode()
+    header = {ATTRIBUTES: f"seed=3; alpha={alpha}"}
+    for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy_of(SOME))):
+        answer = post(host, "/invocations", body, kind, accept=JSON, **header)
+        assert body_of(answer) == {"predictions": expected.to_lists()}
+    (output,) = post(host, "/v2/models/levels/infer", _tensors(SOME, **parameters)).json()["outputs"]
+    assert output["data"] == expected.members.ravel().tolist()
+    answer = body_of(post(host, "/calibrate", {"map": "levels", "predictions": SOME, **parameters}))
+    assert (answer["sets"], answer["alpha"]) == (expected.to_lists(), expected.alpha)
+
+
+@pytest.mark.parametrize("model", ["sets", "pets"])
+def test_another_error_level_is_refused_by_maps_without_stored_scores_and_maps_to_probabilities(model: str) -> None:
+    host = host_of(model)
+    for path in (f"/v1/models/{model}:predict", "/invocations"):
+        response = post(host, path, {"instances": SOME, "parameters": {"alpha": 0.2}})
+        assert response.status_code in (400, 422)
+        assert "alpha" in response.text
+    assert "alpha" in _error(post(host, f"/v2/models/{model}/infer", _tensors(SOME, alpha=0.2)))
+
+
+@pytest.mark.parametrize("alpha", ["0.1", True, [0.1], b"1e999", b"NaN", b"1" + b"0" * 400])
+def test_an_error_level_is_a_finite_number(alpha: Any) -> None:
+    host, value = host_of("levels"), alpha if isinstance(alpha, bytes) else json.dumps(alpha).encode()
+    row = json.dumps(SOME[:1].tolist()).encode()
+    for path in ("/v1/models/levels:predict", "/invocations"):
+        body = b'{"instances": %s, "parameters": {"seed": 1, "alpha": %s}}' % (row, value)
+        assert post(host, path, body).status_code in (400, 422)
+    tensor = b'[{"name": "predictions", "shape": [1, 3], "datatype": "FP64", "data": %s}]' % row
+    body = b'{"inputs": %s, "parameters": {"seed": 1, "alpha": %s}}' % (tensor, value)
+    assert post(host, "/v2/models/levels/infer", body).status_code == 400
+    body = b'{"map": "levels", "predictions": %s, "seed": 1, "alpha": %s}' % (row, value)
+    assert post(host, "/calibrate", body).status_code in (400, 422)
+
+
 def test_tritons_client_reads_sets_of_the_service(service: Stack) -> None:
     with httpx.Client(base_url=service.url, timeout=60) as http:
         document = hosted()["sets"].to_document()
@@ -229,7 +271,8 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "attributes", ["seed=", "seed=-1", "seed=99999999999", "seed=1;seed=1", "map=a;;", "map=a;x=1"]
+    "attributes",
+    ["seed=", "seed=-1", "seed=99999999999", "seed=1;seed=1", "map=a;;", "map=a;x=1", "alpha=nan", "alpha=x"],
 )
 def test_attributes_of_sagemaker_are_a_map_and_a_seed(attributes: str) -> None:
     response = post(host_of("sets"), "/invocations", SOME, JSON, **{ATTRIBUTES: attributes})

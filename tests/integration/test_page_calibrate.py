@@ -108,6 +108,23 @@ def test_a_randomised_set_map_takes_its_groups_and_a_seed(visitor: Visitor) -> N
         assert (refused.status_code, 'id="seed-hint" class="error"' in refused.text) == (422, True), seed
 
 
+def test_an_adjustable_set_map_takes_another_error_level(visitor: Visitor) -> None:
+    body = CLASSES | {"method": "lac", "options": {"adjustable": True}}
+    ref = str(body_of(visitor.post("/maps", json=body), 201)["id"])
+    assert 'id="alpha-hint"' in visitor.get(f"/ui/maps/{ref}").text
+    rows = b"bird;cat;dog\n0,7;0,2;0,1\n0,1;0,3;0,6\n"
+    fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
+    for alpha in ("0,4", "0", "1"):
+        answer = _send(visitor, ref, rows, alpha=alpha, decimal=",")
+        assert answer.status_code == 200, answer.text
+        _, *written = csv.reader(io.StringIO(answer.text), delimiter=";")
+        members = fitted.at(float(alpha.replace(",", "."))).apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).members
+        assert [row[3:] for row in written] == members.astype(int).astype(str).tolist()
+    for alpha in ("x", "nan", "inf", "0.1.2"):
+        refused = _send(visitor, ref, rows, alpha=alpha, decimal=",")
+        assert (refused.status_code, 'id="alpha-hint" class="error"' in refused.text) == (422, True), alpha
+
+
 def test_a_venn_abers_map_adds_its_bounds_if_they_are_chosen(visitor: Visitor) -> None:
     ref = _fit(visitor, method="venn-abers")
     answer = _send(visitor, ref, b"p\n0.125\n0.875\n", bounds="yes")

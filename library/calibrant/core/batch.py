@@ -6,11 +6,12 @@ Errors name the argument and the first invalid rows, but never contain the data.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from numbers import Number
+from numbers import Number, Rational
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -567,9 +568,16 @@ def _numbers_of(raw: npt.NDArray[Any], pointer: str) -> npt.NDArray[Any]:
         lambda element: isinstance(element, Number) and not isinstance(element, complex | bool), 1, 1
     )
     bad = ~numbers(raw).astype(np.bool_)
-    if not bad.any():
+    if bad.any():
+        raise _invalid(NotANumber, pointer, bad, "must be a number", "is not a number", "are not numbers")
+    try:
         return raw.astype(np.float64)
-    raise _invalid(NotANumber, pointer, bad, "must be a number", "is not a number", "are not numbers")
+    except OverflowError:  # integers and fractions; other numbers become infinite
+        beyond = np.frompyfunc(
+            lambda element: isinstance(element, Rational) and abs(element) > sys.float_info.max, 1, 1
+        )
+        bad, of = beyond(raw).astype(np.bool_), "the range of double precision"
+        raise _invalid(NotFinite, pointer, bad, f"must be in {of}", f"is beyond {of}", f"are beyond {of}") from None
 
 
 def _check_length(values: npt.NDArray[Any], n: int, pointer: str) -> None:

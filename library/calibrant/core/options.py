@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -127,7 +128,15 @@ def read_fraction(value: object, pointer: str) -> float:
 
 def is_between(number: float) -> bool:
     """Return whether a number is between 0 and 1, and so are the tails of an interval of this level."""
-    return number / 2.0 > 0.0 and (1.0 + number) / 2.0 < 1.0
+    return 0.0 < number < 1.0 and number / 2.0 > 0.0 and (1.0 + number) / 2.0 < 1.0
+
+
+def read_real(value: object, pointer: str) -> float:
+    """Check a finite number; integers beyond floats are not."""
+    number = plain(value)
+    if not isinstance(number, bool) and isinstance(number, int | float) and abs(number) <= sys.float_info.max:
+        return float(number)
+    raise InvalidOption.at(pointer, "must be a finite number")
 
 
 def plain(value: Any) -> Any:

@@ -450,6 +450,8 @@ def calibrate_source(
     >>> calibrant.calibrate_source("data/*.parquet", "scored", fitted, prediction="p")  # doctest: +SKIP
     """
     check_map(map)
+    if map is None:
+        raise InvalidOption.at("/map", "is missing")
     columns = Columns.read(prediction=prediction, label="", scale="probability")
     if job is not None and not (isinstance(job, str) and job.isidentifier() and job.isascii()):
         raise InvalidOption.at("/job", "must be a name of letters, digits and underscores")

@@ -26,7 +26,7 @@ from calibrant.core.errors import (
     WrongShape,
     one_of,
 )
-from calibrant.core.groups import MAX_GROUPS
+from calibrant.core.groups import group_members
 from calibrant.core.inputs import read_rows
 from calibrant.core.options import OFF, ON, Catalogue, Described, Option, known_name, read_seed, read_values
 from calibrant.core.progress import report
@@ -236,8 +236,8 @@ class SetFitting:
                 raise OneClass.at("/labels", "must have at least two classes")
         if groups is not None and len(groups) != len(batch):
             raise LengthMismatch.at("/groups", f"has {len(groups):,} rows, but /predictions has {len(batch):,}")
-        if groups is not None and len(set(groups)) > MAX_GROUPS:
-            raise InvalidOption.at("/groups", f"must name at most {MAX_GROUPS} groups")
+        if groups is not None:
+            group_members(groups, len(batch))
 
     def run(
         self,

@@ -18,7 +18,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.digest import label_rows
 from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, Offence, WrongShape
 from calibrant.core.inputs import prediction_array
-from calibrant.core.options import read_seed
+from calibrant.core.options import read_real, read_seed
 from calibrant.core.results import ShownMap, Table, map_table, n_rows
 from calibrant.maps.calibration_map import MOST_CLASSES, check_scale
 from calibrant.maps.documents import SETS, read_document, read_head
@@ -160,11 +160,10 @@ class SetMap(ShownMap):
         scores: tuple[StoredScores, ...] | None = getattr(self.function, "scores", None)
         if scores is None:
             raise InvalidOption.at("/alpha", "cannot be changed: fit the map with adjustable=True")
-        if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not np.isfinite(alpha):
-            raise InvalidOption.at("/alpha", "must be a finite number")
-        rounding, quantiles = ROUNDING if self.scale == "logit" else 0.0, [own.quantile(float(alpha)) for own in scores]
+        level = read_real(alpha, "/alpha")
+        rounding, quantiles = ROUNDING if self.scale == "logit" else 0.0, [own.quantile(level) for own in scores]
         thresholds = np.array([self.function.threshold(quantile, rounding) for quantile in quantiles])
-        level = float(np.clip(alpha, _LEAST_ALPHA, 1.0 - _LEAST_ALPHA))
+        level = min(max(level, _LEAST_ALPHA), 1.0 - _LEAST_ALPHA)
         return replace(self, function=replace(self.function, alpha=level, thresholds=thresholds))
 
     def apply(self, predictions: Any, *, groups: Any = None, seed: int | None = None) -> PredictionSets:

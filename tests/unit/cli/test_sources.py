@@ -110,13 +110,29 @@ def test_a_scale_that_is_stated_is_taken_for_the_default(run: Run, tmp_path: Pat
     assert run("calibrate", tmp_path / "rows", *named).exit_code == 0
 
 
-@pytest.mark.parametrize("flag", ["--label", "--group", "--seed", "--support", "--option"])
+def test_a_folder_is_scored_by_maps_to_probabilities_alone(run: Run, folder: Path, tmp_path: Path) -> None:
+    p, y = np.linspace(0.0, 1.0, 40), np.arange(40) % 2
+    calibrant.fit_sets(p, y).save(tmp_path / "sets.json")
+    calibrant.fit_distribution("conformal", observed=p, mean=p, variance=p + 1.0).save(tmp_path / "forecasts.json")
+    for name in ("sets", "forecasts"):
+        named = ("--prediction", "p", "--map", tmp_path / f"{name}.json", "--out", tmp_path / "scored")
+        refused = error_of(run("calibrate", folder, *named))
+        assert "--map" in refused
+        assert "probabilities" in refused
+    for fitted in (None, calibrant.fit_sets(p, y)):
+        with pytest.raises(calibrant.CalibrationError) as error:
+            calibrant.calibrate_source(str(folder), str(tmp_path / "scored"), fitted, prediction="p")  # type: ignore[arg-type]
+        assert error.value.offences[0].pointer == "/map"
+    assert not (tmp_path / "scored").exists()
+
+
+@pytest.mark.parametrize("flag", ["--label", "--group", "--seed", "--alpha", "--bounds", "--support", "--option"])
 def test_an_option_that_scoring_a_folder_does_not_have_is_ignored(
     run: Run, folder: Path, tmp_path: Path, flag: str
 ) -> None:
     calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]).save(tmp_path / "map.json")
     named = ("--prediction", "p", "--map", tmp_path / "map.json", "--out", tmp_path / "scored")
-    assert flag in error_of(run("calibrate", folder, *named, flag, "1"))
+    assert flag in error_of(run("calibrate", folder, *named, flag, *([] if flag == "--bounds" else ["1"])))
     assert not (tmp_path / "scored").exists()
 
 

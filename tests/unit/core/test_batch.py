@@ -18,6 +18,8 @@ from tests.rows import draw_event
     [
         ([0.1, float("nan")], [0, 1], None, errors.NotFinite, "/predictions/1"),
         ([0.1, float("inf")], [0, 1], None, errors.NotFinite, "/predictions/1"),
+        ([0.1, 10**400], [0, 1], None, errors.NotFinite, "/predictions/1"),
+        ([[0.5, 0.5], [0, -(10**400)]], [0, 1], None, errors.NotFinite, "/predictions/1/1"),
         ([0.1, 1.2], [0, 1], None, errors.OutOfRange, "/predictions/1"),
         ([[0.5, 0.5], [-0.2, 1.2]], [0, 1], None, errors.OutOfRange, "/predictions/1/0"),
         ([[0.5, 0.5], [0.5, 0.6]], [0, 1], None, errors.OutOfRange, "/predictions/1"),
@@ -38,6 +40,7 @@ from tests.rows import draw_event
         ([0.1, 0.2], [0, 1], [1.0, -1.0], errors.InvalidWeight, "/weights/1"),
         ([0.1, 0.2], [0, 1], [0.0, 0.0], errors.InvalidWeight, "/weights"),
         ([0.1, 0.2], [0, 1], [1.0, float("inf")], errors.NotFinite, "/weights/1"),
+        ([0.1, 0.2], [0, 1], [1.0, 10**400], errors.NotFinite, "/weights/1"),
     ],
 )
 def test_a_bad_batch_is_refused_with_the_first_bad_place(

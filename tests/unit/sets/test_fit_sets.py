@@ -394,6 +394,11 @@ ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown labels": ({"labels": np.arange(40)}, "invalid-label", "/labels/2"),
     "no groups": ({"conditional": "group"}, "invalid-option", "/groups"),
     "groups without a condition": ({"groups": ["a"] * 40}, "invalid-option", "/groups"),
+    "group with a long name": (
+        {"conditional": "group", "groups": [*"a" * 39, "b" * 257]},
+        "invalid-option",
+        "/groups/39",
+    ),
     "clusters": ({"clusters": np.arange(40)}, "invalid-option", "/clusters"),
     "few rows": ({"alpha": 0.02}, "too-few-rows", "/labels"),
     "few rows of each class": ({"alpha": 0.04, "conditional": "class"}, "too-few-rows", "/labels"),

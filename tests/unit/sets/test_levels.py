@@ -122,9 +122,10 @@ def test_levels_that_are_no_numbers_and_maps_without_scores_are_refused() -> Non
     with pytest.raises(CalibrationError, match="adjustable"):
         calibrant.fit_sets(PROBS, LABELS).at(0.2)
     fitted = calibrant.fit_sets(PROBS, LABELS, adjustable=True)
-    for alpha in (None, "0.1", float("nan"), float("inf"), True, [0.1]):
-        with pytest.raises(CalibrationError):
+    for alpha in (None, "0.1", float("nan"), float("inf"), True, [0.1], 10**400, np.array([0.1])):
+        with pytest.raises(CalibrationError) as refused:
             fitted.at(alpha)  # type: ignore[arg-type]
+        assert refused.value.offences[0].pointer == "/alpha"
 
 
 @pytest.mark.parametrize("delay", [0, 7])

@@ -14,6 +14,7 @@ from calibrant.core.errors import InvalidOption, OneClass, OutOfRange, TooFewRow
 from calibrant.core.options import Option
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Event
+from calibrant.core.results import n_rows
 from calibrant.core.validation import folds_of, mean_gain
 from calibrant.maps.curves import PROBABILITY_CLIP, logit_of
 from calibrant.maps.segment_search import (
@@ -53,7 +54,7 @@ def _check(event: Event, *, order: int) -> None:
     if features is None:
         raise InvalidOption.at("/features", "are missing; segments needs named columns that tell rows apart")
     if len(event) < _FEWEST:
-        raise TooFewRows.at("/predictions", f"have {len(event)} rows, but segments needs at least {_FEWEST}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(len(event))}, but segments needs at least {_FEWEST}")
     for feature in features:
         if feature.is_constant:
             raise InvalidOption.at(f"/features/{token(feature.name)}", "has the same value in every row; leave it out")

@@ -253,6 +253,11 @@ def calibrate(
                 raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
+            from calibrant.kinds import is_of_distributions, is_of_sets
+
+            if is_of_sets(document) or is_of_distributions(document):
+                text = "must give probabilities of classes: a folder, pattern or URL takes no other map"
+                raise typer.BadParameter(text, param_hint="--map")
             arguments = source_arguments(columns, where, "predictions")
             scale = columns["scale"] if is_stated("scale") else None  # by default that of the map
             named = {name: arguments[name] for name in ("prediction", "where")}
