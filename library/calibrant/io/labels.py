@@ -233,7 +233,7 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
 
 
 def _looked_up(coded: Coded, name: str, class_of: Mapping[str, int], but: str) -> list[int]:
-    """Return the class of each text, also of a number in another form; raises ``UnmappedLabel`` with the text ``but``."""
+    """Return the class of each text, also of another form of a number; raises ``UnmappedLabel``, with ``but``."""
     of_code = [class_of.get(text, class_of.get(_plain(text), -1)) for text in coded.texts]
     if -1 in of_code:
         code = of_code.index(-1)
