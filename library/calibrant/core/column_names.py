@@ -70,9 +70,16 @@ def is_reversed(classes: Sequence[str]) -> bool:
     return known_pair(classes) == tuple(reversed(classes))
 
 
+#: Words before the name of a class that are not part of it: ``Y=0``, ``of_class_0``.
+_BEFORE_NAME = re.compile(r"(?:(?:of|is|y|class|label|target|outcome)[_\- =.:]*)+")
+_AFTER_NAME = re.compile(r"[_\- ](?:class|calibrated)$")
+
+
 def is_negative(name: str) -> bool:
-    """Return whether the name of one of two classes says that it is class 0, such as ``no`` or ``class_0``."""
-    folded = name.casefold().removeprefix("class").lstrip("_- ")
+    """Return whether the name of one of two classes says that it is class 0, such as ``no``, ``class_0`` or ``Y=0``."""
+    folded = _AFTER_NAME.sub("", name.casefold())
+    begin = _BEFORE_NAME.match(folded)
+    folded = folded if begin is None else folded[begin.end() :]
     return folded in {"0", "n", *(negative for negative, _ in PAIRS if len(negative) > 1)}
 
 
@@ -86,7 +93,8 @@ OPPOSITES = (
     ("good", "bad"),
     ("paid repaid performing", "default defaulted nonperforming"),
     ("survived survive survival alive", "died dead death mortality deceased"),
-    ("retained retention stayed", "churn churned attrition"),
+    ("retained retention stay stayed", "churn churned attrition"),
+    ("home", "away"),
     ("legit legitimate genuine", "fraud fraudulent"),
     ("ham", "spam"),
     ("benign", "malignant"),
@@ -160,8 +168,9 @@ _BEFORE_CLASS = set_of(
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
-#: Names of features that look like names of predictions.
+#: Names of features that look like names of predictions, and words for other quantities than a probability.
 _FEATURES = set_of("ph pvalue pvalues pval")
+_QUANTITIES = set_of("std sd stderr variance uncertainty entropy margin rank ranks percentile complement inverse")
 #: How Hugging Face names classes without names.
 _UNNAMED = re.compile("label_([0-9]{1,6})", re.IGNORECASE)
 
@@ -184,7 +193,7 @@ def words_of(name: str) -> list[str]:
 def is_like_prediction(name: str) -> bool:
     """Whether a name contains ``prob`` or ``calibrated``, or begins or ends like ``score``, ``p_`` or ``pred``."""
     words = words_of(name)
-    if not words or word(name) in _FEATURES:
+    if not words or word(name) in _FEATURES or not _QUANTITIES.isdisjoint(words):
         return False
     first = words[1] if words[0] == "y" and len(words) > 1 else words[0]
     starts = first in ("p", "score", "scores", "pred", "preds", "prediction", "predictions", "predicted", "yhat", "hat")
@@ -313,13 +322,18 @@ class Family:
 
 
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
-    """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None."""
+    """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None.
+
+    A class that is 0 by its name may also be before the word: ``no`` for ``no_prob``.
+    """
     name = with_integer(name)
     parts = _NUMBERED.fullmatch(name)
     if parts is not None and word(parts[1]) in known:
         return parts[2]
-    split = _after_word(name, known)
-    return None if split is None else split[1]
+    if (split := _after_word(name, known)) is not None:
+        return split[1]
+    before = _before_word(name, known)
+    return before[1] if before is not None and is_negative(before[1]) else None
 
 
 def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:

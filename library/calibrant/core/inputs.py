@@ -481,11 +481,10 @@ def _read_labels(
     for names in (*columns.readings, *([known] if known is not None and len(known) == n_classes else [])):
         if texts.issubset(names):
             return _Labels(columns, *labels_by_name(values, n_classes, names))
-    classes = _of_texts([*texts], n_classes)
-    if classes is None:
+    numbers = numbers_of_texts(values, n_classes)
+    if numbers is None:
         raise _no_column(values, texts, columns.readings, n_classes)
-    index = dict(zip(texts, classes, strict=True))
-    return _Labels(columns, np.array([index[str(value)] for value in values.tolist()], dtype=np.int64), known)
+    return _Labels(columns, numbers, known)
 
 
 def _check_predictions(predictions: Array, labels: Array) -> None:
@@ -565,11 +564,16 @@ def labels_by_name(values: Array, n_classes: int, class_names: Sequence[Any]) ->
     return labels, names
 
 
-def _of_texts(texts: Sequence[str], n_classes: int) -> list[int] | None:
-    """Return the classes of strings that are numbers, or the words of a boolean; None of others."""
+def numbers_of_texts(values: Array, n_classes: int) -> Array | None:
+    """Return the classes of strings ``(n,)`` that are numbers, or the words of a boolean; None of others."""
+    texts = [*_texts(values)]
     stripped = [text.strip() for text in texts]
-    classes = [k for k in map(integer, stripped) if k is not None and 0 <= k < n_classes]
-    return classes if len(classes) == len(texts) else booleans(stripped) if n_classes == 2 else None
+    numbers = [k for k in map(integer, stripped) if k is not None and 0 <= k < n_classes]
+    classes = numbers if len(numbers) == len(texts) else booleans(stripped) if n_classes == 2 else None
+    if classes is None:
+        return None
+    index = dict(zip(texts, classes, strict=True))
+    return np.array([index[str(value)] for value in values.tolist()], dtype=np.int64)
 
 
 def _no_column(

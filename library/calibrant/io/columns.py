@@ -48,7 +48,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.labels import in_any_case, in_digits, one_hot, without_gaps
 from calibrant.io.options import FileOptions
-from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, rule, rules_of
+from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, named, rule, rules_of
 from calibrant.io.scale import logarithms, scale_error
 from calibrant.io.table import Column, ColumnPlaces, Floats, Ints
 from calibrant.io.texts import (
@@ -205,10 +205,8 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     return places if len(places) == 1 else []
 
 
-@rule("Labels", "scikit_learn.csv")
-def _label_name(cells: ColumnChoice) -> list[int]:
-    """A column with a name of labels: the label of each row."""
-    return cells.called(LABELS)
+_NAMED = "A column with a name of labels"
+named("Labels", "label-name", LABELS, _NAMED, "the label of each row", "scikit_learn.csv")
 
 
 @rule("Labels", "class_columns.csv", "labels: {columns} (its values are names of columns)")
@@ -354,7 +352,7 @@ def _probability_name(cells: ColumnChoice) -> list[Family]:
 @rule("Predictions", "stacked_models.csv", ONE)
 def _like_a_probability(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] whose name contains `prob` or `calibrated`, begins with `score_`, `p_` or `pred_`,
-    or ends with `_score` or `_pred`: the probability of class 1.
+    or ends with `_score` or `_pred`, and has no word for another quantity, such as `std`: the probability of class 1.
     """
     if cells.known is LOGITS:
         return []

@@ -39,7 +39,7 @@ from calibrant.io.errors import (
     UnclearColumns,
 )
 from calibrant.io.options import PARTS, FileOptions
-from calibrant.io.rules import MAX_OFFERED, Choice, rule, rules_of
+from calibrant.io.rules import MAX_OFFERED, Choice, named, rule, rules_of
 from calibrant.io.table import Column, ColumnPlaces, Floats
 from calibrant.io.texts import is_number, listed, plain, quoted, span
 
@@ -88,10 +88,8 @@ def are_of_forecasts(names: Sequence[str]) -> bool:
 _PART = "{field}: {columns}{levels} (inferred from {their})"
 
 
-@rule("Outcomes, of regression", "mean_and_spread.csv")
-def _outcome_name(choice: Choice) -> list[int]:
-    """A column with a name of labels or of outcomes: the outcome of each row."""
-    return choice.called(OBSERVED)
+_OUTCOME, _READ = "A column with a name of labels or of outcomes", "the outcome of each row"
+named("Outcomes, of regression", "outcome-name", OBSERVED, _OUTCOME, _READ, "mean_and_spread.csv")
 
 
 @rule("Predictive distributions", "mean_and_spread.csv", _PART)

@@ -84,8 +84,7 @@ def read_labels(
         return replace(read, notes=(*notes, *read.notes))
     if class_names is not None:
         return _of_names(coded, name, class_names, n_classes)
-    whole = [integer(text) for text in coded.texts]
-    plain = [text if k is None else str(k) for text, k in zip(coded.texts, whole, strict=True)]
+    plain = [*map(_plain, coded.texts)]
     if by_name and all(text in by_name for text in plain):
         return _of_columns(coded, plain, by_name, aliases)
     folded = {text.casefold(): text for text in by_name}
@@ -96,10 +95,9 @@ def read_labels(
         classes = _of_negative(coded, lower, event or "", opposite)
         if classes is not None:
             return classes
-    numbers = [k for k in whole if k is not None]
-    if len(numbers) == len(whole) and all(0 <= k < n_classes for k in numbers):
-        as_floats = any(text != str(k) for text, k in zip(coded.texts, numbers, strict=True))
-        notes = ("labels: written as 0.0 and 1.0, read as integers",) if as_floats else ()
+    numbers = [k for text in plain if (k := integer(text)) is not None and 0 <= k < n_classes]
+    if len(numbers) == len(plain):
+        notes = ("labels: written as 0.0 and 1.0, read as integers",) if plain != [*coded.texts] else ()
         return ClassLabels(_classes(numbers, coded), None, notes)
     called = {alias.casefold() for alias in aliases[0]} if len(aliases) == 1 else set()
     events = [text for text in plain if text.casefold() in called]
@@ -220,7 +218,7 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
         raise BadMapping(
             f"the class names must be {n_classes} different names in the order of the columns of predictions"
         )
-    plain = [text if (k := integer(text)) is None else str(k) for text in coded.texts]
+    plain = [*map(_plain, coded.texts)]
     if not all(text in names for text in plain) and all(text in map(str, range(n_classes)) for text in plain):
         return ClassLabels(_classes([int(text) for text in plain], coded), names)
     of_words = booleans(coded.texts) if n_classes == 2 else None
@@ -229,14 +227,24 @@ def _of_names(coded: Coded, name: str, class_names: Sequence[str], n_classes: in
         lower = [name.casefold() for name in names]
         cased = [text.casefold() for text in coded.texts]
         return ClassLabels(_classes([*map(lower.index, cased)] if {*cased} <= {*lower} else of_words, coded), names)
-    for code, text in enumerate(coded.texts):
-        if text not in names and plain[code] not in names:
-            raise UnmappedLabel(
-                f"the label {quoted(text)}, first in {row_of(coded.first(code))} of column {quoted(name)}, is not one "
-                f"of the class names: {listed(names)}"
-            )
-    of_code = [names.index(text if text in names else other) for text, other in zip(coded.texts, plain, strict=True)]
+    class_of = {name: k for k, name in enumerate(names)}
+    of_code = _looked_up(coded, name, class_of, f"is not one of the class names: {listed(names)}")
     return ClassLabels(_classes(of_code, coded), names)
+
+
+def _looked_up(coded: Coded, name: str, class_of: Mapping[str, int], but: str) -> list[int]:
+    """Return the class of each text, also of another form of a number; raises ``UnmappedLabel``, with ``but``."""
+    of_code = [class_of.get(text, class_of.get(_plain(text), -1)) for text in coded.texts]
+    if -1 in of_code:
+        code = of_code.index(-1)
+        where = f"first in {row_of(coded.first(code))} of column {quoted(name)}"
+        raise UnmappedLabel(f"the label {quoted(coded.texts[code])}, {where}, {but}")
+    return of_code
+
+
+def _plain(text: str) -> str:
+    """Return a label as it is, or its number without a decimal point."""
+    return text if (whole := integer(text)) is None else str(whole)
 
 
 #: The values of a column that says whether a row has a class.
@@ -277,8 +285,7 @@ def whether_equal(labels: Coded, predicted: Coded) -> Ints:
 
 def in_digits(text: str) -> str:
     """Return the number of a class as ``1`` if it is written as ``1.0`` or ``LABEL_1``; other labels as they are."""
-    text = text.strip()
-    return number_of(text) if (whole := integer(text)) is None else str(whole)
+    return number_of(_plain(text.strip()))
 
 
 def in_any_case(text: str) -> str:
@@ -321,20 +328,11 @@ def _checked(mapping: Mapping[str, int], n_classes: int) -> dict[str, int]:
         if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < n_classes:
             raise BadMapping(f"the mapping of {quoted(text)} must be a class, an integer from 0 to {n_classes - 1}")
     checked = {text.strip(): k for text, k in mapping.items()}
-    return {str(whole): k for text, k in checked.items() if (whole := integer(text)) is not None} | checked
+    return {_plain(text): k for text, k in checked.items()} | checked
 
 
 def _mapped(coded: Coded, name: str, mapping: Mapping[str, int], n_classes: int) -> ClassLabels:
-    of_code = []
-    for code, text in enumerate(coded.texts):
-        whole = integer(text)
-        k = mapping.get(text, mapping.get(str(whole)) if whole is not None else None)
-        if k is None:
-            raise UnmappedLabel(
-                f"the mapping has no class for {quoted(text)}, first in {row_of(coded.first(code))} of column "
-                f"{quoted(name)}"
-            )
-        of_code.append(k)
+    of_code = _looked_up(coded, name, mapping, "has no class in the mapping")
     different = {*map(_number_or_text, coded.texts)}
     if len({*of_code}) < 2 <= len(different):
         raise BadMapping("the mapping gives all labels the same class; it must use at least two")

@@ -98,6 +98,11 @@ def rule(step: str, file: str, prints: str = BY_NAME) -> Callable[[Find], Find]:
     return added
 
 
+def named(step: str, name: str, known: frozenset[str], sees: str, reads: str, file: str, prints: str = BY_NAME) -> None:
+    """Add a rule that reads the columns with one of these names."""
+    RULES.append(Rule(name, step, sees, reads, prints, file, lambda choice: choice.called(known)))
+
+
 Reading = TypeVar("Reading")
 
 
@@ -356,15 +361,6 @@ def are_integers(values: set[float]) -> bool:
 # --- Rules of columns beside predictions and labels
 
 _UNUSED = "weights: none; {columns} is not used unless it is named (--weight)"
-
-
-@rule("Weights", "weighted_groups.csv", _UNUSED)
-def _weight_name(choice: Choice) -> list[int]:
-    """A column with a name of weights or of counts: no weights."""
-    return choice.called(WEIGHTS | COUNTS)
-
-
-@rule("Groups", "weighted_groups.csv")
-def _group_name(choice: Choice) -> list[int]:
-    """A column called `group`, `groups` or `subgroup`: the group of each row."""
-    return choice.called(GROUPS)
+_COUNTED, _GROUPED = "A column with a name of weights or of counts", "A column called `group`, `groups` or `subgroup`"
+named("Weights", "weight-name", WEIGHTS | COUNTS, _COUNTED, "no weights", "weighted_groups.csv", _UNUSED)
+named("Groups", "group-name", GROUPS, _GROUPED, "the group of each row", "weighted_groups.csv")

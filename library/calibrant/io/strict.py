@@ -6,8 +6,9 @@ from 0; they never contain the data. Arrays are views of the body if possible.
 ``predictions`` is one column of P(Y=1), in Arrow and Parquet also a column of lists [p_1..p_K]; or there are K columns
 ``predictions.0`` to ``predictions.K-1``, in any order. ``labels``, ``weights``, ``groups`` and
 ``clusters`` are one column each, and so is each feature, such as ``features/country``: numbers, strings or booleans, of
-which some may be missing. A column of CSV holds numbers if each cell is empty or a number of JSON. Labels that need not
-exclude each other, for calls that take them, are lists or columns like the predictions of classes.
+which some may be missing. A column of CSV holds numbers if each cell is empty or a number of JSON. Labels may be
+strings too; those of CSV are if the first one is no number. Labels that need not exclude each other, for calls that
+take them, are lists or columns of numbers like the predictions of classes.
 
 Bodies of predictive distributions have ``observed``, and ``mean`` with ``variance`` or ``std``; one column ``q0.05``
 for each level, or lists ``quantiles``; columns ``samples.0``, ``samples.1`` and so on, or lists ``samples``; or
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 from zipfile import ZipInfo
 
 import numpy as np
@@ -97,7 +98,7 @@ class Fields:
     def kinds(self) -> dict[str, str]:
         """The arrays of an NPZ body, each with the accepted kinds of its dtype."""
         kinds = {name: STRINGS if name in self.texts else NUMBERS for name in (*self.arrays, *self.shared)}
-        return kinds | {name: LABELS for name in kinds if name == "labels"}
+        return kinds | {name: LABELS + STRINGS for name in kinds if name == "labels"}
 
 
 def _is_below(prefix: str, name: str) -> bool:
@@ -105,7 +106,7 @@ def _is_below(prefix: str, name: str) -> bool:
     return bool(prefix) and own != name and 0 < len(own) <= MAX_NAME and "/" not in own
 
 
-#: Kinds of dtypes of numbers, of strings, of labels, which may be booleans, and of features.
+#: Kinds of dtypes of numbers, of strings, of labels, which may be booleans or in batches strings, and of features.
 NUMBERS, STRINGS, LABELS, FEATURES = "fiu", "U", "fiub", "fiubU"
 _NUMBERED = r"(0|[1-9][0-9]{0,8})"
 #: Bodies with probabilities of classes, and bodies with predictive distributions of a number.
@@ -403,7 +404,7 @@ def _read_header(
     try:
         header = header_of(data)
         dtype = header.dtype
-        if dtype.kind == "b" and dtype.names is None and kinds not in (STRINGS, LABELS, FEATURES):
+        if dtype.kind == "b" and dtype.names is None and "b" not in kinds and kinds != STRINGS:
             raise NotANumber.at(pointer, "holds booleans, not numbers")
         if dtype.hasobject or dtype.kind not in kinds or dtype.names is not None:
             raise malformed.at(pointer, _must_hold(kinds))
@@ -488,7 +489,8 @@ def _check_schema(schema: Any, limits: Limits, fields: Fields) -> None:
                     raise NotANumber.at(f"/{field}", "must be a column of numbers, strings or booleans")
                 continue
             may_be_lists = (field in fields.families or fields.is_model(field)) and schema.names[at] == field
-            _check_type(schema.types[at], field, is_text=field in fields.texts, may_be_lists=may_be_lists)
+            if not (schema.names[at] == "labels" and arrow.is_text(arrow.value_type(schema.types[at]))):
+                _check_type(schema.types[at], field, is_text=field in fields.texts, may_be_lists=may_be_lists)
 
 
 def _check_type(kind: Any, field: str, *, is_text: bool, may_be_lists: bool) -> None:
@@ -511,14 +513,15 @@ def _arrays(table: Any, limits: Limits, fields: Fields) -> Arrays:
 
     def read(at: int, field: str) -> Array:
         column = table.column(at)
-        limits.reserve(bytes_to_convert(column, is_text=field in fields.texts or fields.is_feature(field)))
+        is_text = field in fields.texts or (field == "labels" and arrow.is_text(arrow.value_type(column.type)))
+        limits.reserve(bytes_to_convert(column, is_text=is_text or fields.is_feature(field)))
         if fields.is_feature(field) and not arrow.is_text(arrow.value_type(column.type)):
             return feature_array(field, arrow.decoded(column).to_pylist(), limits)
         if not fields.is_feature(field):
             _refuse_null(column, lambda row: f"/{field}/{row}")
-        if field in fields.texts or fields.is_feature(field):
+        if is_text or fields.is_feature(field):
             codes, values = arrow.codes_of(column, limits)
-            texts = ["" if value is None else value for value in values]
+            texts = ["" if value is None else value.strip() if field == "labels" else value for value in values]
             return _coded_names([*texts, ""] if fields.is_feature(field) else texts, codes, limits, field)
         return _vectors(column, field, limits) if arrow.is_list(column.type) else arrow.number_array(column)
 
@@ -572,15 +575,15 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
     """
     parse = float if body.isascii() and b"_" not in body else number
     names: dict[str, Names] = {}
-    booleans = _LabelCells(parse)
 
     def is_text(field: str) -> bool:
         return field in fields.texts or fields.is_feature(field)
 
     with csv_table(body, limits) as (header, rows):
         columns, levels = find_columns(header, limits, fields)
+        label_cells = _LabelCells(parse, Names(limits, "labels") if len(columns.get("labels", ())) == 1 else None)
         numbers = {
-            at: booleans if field == "labels" else partial(_cells, field=field, parse=parse)
+            at: label_cells if field == "labels" else partial(_cells, field=field, parse=parse)
             for field, places in columns.items()
             for at in places
             if not is_text(field)
@@ -607,28 +610,41 @@ def read_csv(body: Body, limits: Limits, fields: Fields = CLASSIFICATION) -> Arr
         lambda at, field: read_names_of(field) if field in names else cells[at],
         limits,
     )
-    if booleans.are_words:
+    if label_cells.kind == "texts" and label_cells.texts is not None:
+        arrays["labels"] = label_cells.texts.array()
+    elif label_cells.kind == "words":
         arrays["labels"] = arrays["labels"].astype(np.bool_)
     return arrays | levels
 
 
 class _LabelCells:
-    """Convert the cells of labels: numbers, or in all rows ``true`` and ``false`` in any case."""
+    """Convert the cells of labels: numbers, or in all rows ``true`` and ``false`` in any case; or collect ``texts``."""
 
-    def __init__(self, parse: Callable[[str], float]) -> None:
-        self._parse = parse
-        self.are_words: bool | None = None
+    def __init__(self, parse: Callable[[str], float], texts: Names | None) -> None:
+        self._parse, self.texts = parse, texts
+        self.kind: Literal["words", "numbers", "texts"] | None = None
 
     def __call__(self, cells: Sequence[str], block: Block) -> Floats:
-        if self.are_words is None and cells:
-            self.are_words = cells[0].strip().lower() in WORDS
-        if not self.are_words:
+        if self.kind is None and cells:
+            first = cells[0].strip()
+            are_texts = self.texts is not None and first and not is_number(first)
+            self.kind = "words" if first.lower() in WORDS else "texts" if are_texts else "numbers"
+        if self.kind == "texts" and self.texts is not None:
+            self.texts.add(_filled([cell.strip() for cell in cells], block))
+            return np.empty(0)
+        if self.kind != "words":
             return _cells(cells, block, field="labels", parse=self._parse)
         values = [WORDS.get(cell.strip().lower()) for cell in cells]
         if None in values:
             row = block.row + values.index(None)
             raise NotANumber.at(f"/labels/{row}", "must be true or false, as the labels before it")
         return np.array(values, dtype=np.float64)
+
+
+def _filled(texts: list[str], block: Block) -> list[str]:
+    if "" in texts:
+        raise NotANumber.at(f"/labels/{block.row + texts.index('')}", "is empty")
+    return texts
 
 
 #: Labels that are words, in lower case.

@@ -25,7 +25,7 @@ from calibrant.core.batch import (
 from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape, untoken
 from calibrant.core.groups import Groups
-from calibrant.core.inputs import labels_by_name
+from calibrant.core.inputs import labels_by_name, numbers_of_texts
 from calibrant.io.errors import InvalidField
 from calibrant.io.strict import CLASSIFICATION
 
@@ -109,8 +109,8 @@ def check_arrays(
 ) -> ClassRows:
     """Check the arrays of a request or of a stored batch; labels are required if ``labelled``.
 
-    Labels may be names among ``class_names``. Raises a ``CalibrationError`` that names the field and the first invalid
-    rows.
+    Labels may be names among ``class_names``; without these, only strings whose class is known, as in files. Raises a
+    ``CalibrationError`` that names the field and the first invalid rows.
     """
     if "predictions" not in arrays:
         raise InvalidField.at("/predictions", "is missing")
@@ -150,7 +150,28 @@ def _with_numbers(
     if not predictions.size:
         raise EmptyBatch.at("/predictions", "has no rows")
     n_classes = predictions.shape[1] if predictions.ndim == 2 else 2
-    if names is None:
-        raise InvalidLabel.at("/labels", "are strings, which need class_names in the order of the columns")
-    numbers, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
-    return (arrays if labels is None else {**arrays, "labels": numbers}), class_names
+    if names is not None:
+        numbers, class_names = labels_by_name(np.empty(0) if labels is None else labels, n_classes, names)
+        return (arrays if labels is None else {**arrays, "labels": numbers}), class_names
+    texts = arrays["labels"]
+    of_texts = numbers_of_texts(texts, n_classes) if texts.ndim == 1 else None
+    if of_texts is None:
+        raise _of_unknown_order(texts, n_classes)
+    return {**arrays, "labels": of_texts}, None
+
+
+def _of_unknown_order(labels: Array, n_classes: int) -> InvalidLabel:
+    """Return the error for strings whose classes are not known, with the places of both labels of two."""
+    first: dict[Any, int] = {}
+    for row, label in enumerate(labels.ravel().tolist()):
+        first.setdefault(label, row)
+    places = [f"/labels/{row}" for row in first.values()]
+    if len(places) > n_classes:
+        of = f"are {len(places):,} different strings, but the predictions have {n_classes} classes"
+        return InvalidLabel.at("/labels", of)
+    order = f"the labels of the {n_classes} classes in the order of the columns"
+    if n_classes == 2:
+        order = "the label of class 0, then that of class 1"
+    if len(places) == n_classes == 2:
+        order += f": those at {' and '.join(places)}, or at {' and '.join(reversed(places))}"
+    return InvalidLabel.at("/labels", f"are strings; send class_names, {order}")

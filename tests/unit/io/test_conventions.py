@@ -439,6 +439,22 @@ def test_bad_vectors_are_refused_by_row(cell: str, error: type[TabularError]) ->
         sheet("\n".join(["y,probs", *rows, f"1,{cell}"]))
 
 
+@pytest.mark.parametrize(
+    "name", ["prob_std", "p_uncertainty", "prob_margin", "score_rank", "prob_percentile", "p_entropy", "prob_inverse"]
+)
+def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -> None:
+    with pytest.raises(NoPredictions) as refused:
+        sheet(f"y,{name}\n1,0.25\n0,0.75\n")
+    assert refused.value.offer == (name,)
+    assert sheet(f"y,p,{name}\n1,0.25,0.5\n0,0.75,0.5\n").predictions.tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(("predictions", "labels"), [("prob_stay", "churn"), ("prob_away", "home_win")])
+def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str, labels: str) -> None:
+    with pytest.raises(LabelsNeedMapping):
+        sheet(f"{labels},{predictions}\n1,0.25\n0,0.75\n")
+
+
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])
 def test_a_file_of_comments_is_refused(text: str) -> None:
     with pytest.raises(TabularError):
@@ -459,6 +475,16 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
         ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_class_0\nTrue,0.25\nFalse,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
+        *(
+            (f"y,{name}\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1])
+            for name in (
+                *("P(Y=0)", "p_y0", "prob_of_class_0", "probability_of_0", "P(class=0)", "prob_target_0", "prob_is_0"),
+                *("class_0_prob", "no_prob", "false_prob", "negative_score", "score_negative_class"),
+                "prob_class_0_calibrated",
+            )
+        ),
+        ("y,P(Y=1)\n1,0.75\n0,0.25\n", PLAIN, [0.75, 0.25], [1, 0]),
+        ("y,no_prob\n1,0.25\n0,0.75\n", FileOptions(predictions=("no_prob",)), [0.25, 0.75], [0, 1]),
         ("y,prob_0\n1,0.25\n0,0.75\n", FileOptions(predictions=("prob_0",)), [0.25, 0.75], [0, 1]),
         # The positive label orders two named columns; a wildcard takes the negative class first
         ("y,p_no,p_yes\nyes,0.25,0.75\nno,0.5,0.5\n", FileOptions(pos_label="no"), [[0.75, 0.25], [0.5, 0.5]], [0, 1]),

@@ -288,7 +288,7 @@ CASES = {
         HEAD + "yes,1\nno,1\n",
         "unmapped-label",
         "mapping",
-        "no class for 'no', first in row 2",
+        "'no', first in row 2 of column 'label', has no class in the mapping",
         None,
         FileOptions(mapping={"yes": 1}),
     ),
