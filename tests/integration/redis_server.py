@@ -138,11 +138,12 @@ def _lock(port: int, held: contextlib.ExitStack) -> bool:
 
 
 def until(holds: Callable[[], bool], seconds: float = 300.0) -> float:
-    """Seconds until a condition holds."""
-    began = time.monotonic()
+    """Seconds until a condition holds; looks less often the longer it takes, since each look delays what it awaits."""
+    began, pause = time.monotonic(), 0.01
     while not holds():
         assert time.monotonic() - began < seconds, "it did not come true in time"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.1)
     return time.monotonic() - began
 
 

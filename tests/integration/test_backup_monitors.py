@@ -130,6 +130,7 @@ def test_an_interrupted_restore_of_monitors_is_completed_by_a_merge(redis: Redis
         assert _snapshot(redis) == before
 
 
+@pytest.mark.slow
 def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redis: Redis, store: Store) -> None:
     record = monitor(store, windows=[{"name": "last", "rows": 1600}])
     sent: list[bytes] = []

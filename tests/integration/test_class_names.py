@@ -228,12 +228,12 @@ Y = (LABELS == 1).astype(int)
     ("predictions", "labels", "options"),
     [
         (MATRIX, TEXTS, {"class_names": NAMES, "reduction": "class:cat"}),
-        (MATRIX, TEXTS, {"class_names": NAMES, "classes": ["bird", "cat"]}),
+        pytest.param(MATRIX, TEXTS, {"class_names": NAMES, "classes": ["bird", "cat"]}, marks=pytest.mark.slow),
         (pd.DataFrame(MATRIX[:, ::-1], columns=NAMES[::-1]), TEXTS, {"reduction": "class:cat"}),
-        (P.reshape(-1, 1), Y.reshape(-1, 1), {"weights": np.ones((300, 1))}),
-        (MATRIX.astype(np.float16), LABELS, {}),
-        (torch.tensor(MATRIX, dtype=torch.bfloat16), LABELS, {}),
-        (RECORDS, TEXTS, {"reduction": "class:cat"}),
+        pytest.param(P.reshape(-1, 1), Y.reshape(-1, 1), {"weights": np.ones((300, 1))}, marks=pytest.mark.slow),
+        pytest.param(MATRIX.astype(np.float16), LABELS, {}, marks=pytest.mark.slow),
+        pytest.param(torch.tensor(MATRIX, dtype=torch.bfloat16), LABELS, {}, marks=pytest.mark.slow),
+        pytest.param(RECORDS, TEXTS, {"reduction": "class:cat"}, marks=pytest.mark.slow),
     ],
 )
 def test_the_client_measures_what_the_library_measures(

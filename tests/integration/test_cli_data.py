@@ -87,6 +87,7 @@ def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path
     assert answers[0].stderr == answers[1].stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.integration.redis_server import until
 
 Run = Callable[..., Result]
 NUMBERS = np.random.default_rng(4)
@@ -96,6 +97,7 @@ def test_a_command_says_that_weights_are_not_sent(run: Run, monitor: str, tmp_pa
     assert "weights: not sent, because monitors count each row once" in sent.stderr
 
 
+@pytest.mark.slow
 def test_a_window_is_shown_with_estimates_from_weighted_rows(
     service: Stack, run: Run, monitor: str, files: Path
 ) -> None:
@@ -221,6 +223,7 @@ def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:
     assert run("delete", "kept").exit_code == 0
 
 
+@pytest.mark.slow
 def test_show_has_the_experts_of_an_online_map_and_alarms_the_time_of_the_change(
     run: Run, service: Stack, tmp_path: Path
 ) -> None:
@@ -234,11 +237,12 @@ def test_show_has_the_experts_of_an_online_map_and_alarms_the_time_of_the_change
         p = np.tile(P, 5)
         client.send_rows(name, p, np.tile(1 - Y, 5), timestamps=time.time() - 3000.0 + np.arange(2000))
         client.send_rows(name, p, np.tile(1 - Y, 5))
-        until = time.monotonic() + 120
-        while time.monotonic() < until:
+
+        def versioned_with_an_alarm() -> bool:
             reading = client.monitor(name)
-            if reading.online is not None and reading.online.versions and reading.rules[0].status == "alarm":
-                break
+            return bool(reading.online and reading.online.versions and reading.rules[0].status == "alarm")
+
+        until(versioned_with_an_alarm)
     shown = run("show", name).stdout
     assert re.search(r"time buckets +\d\d", shown), shown
     assert re.search(r"weight of \S+ +\d+\.\d %", shown)

@@ -22,6 +22,7 @@ from calibrant.client.monitored import Encoding
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.monitors.test_class_shift import K, drawn
+from tests.integration.redis_server import until
 
 NUMBERS = np.random.default_rng(12)
 P = np.round(NUMBERS.uniform(size=500), 3)
@@ -155,16 +156,20 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, 
     labels = (random.uniform(size=3000) < np.sqrt(p)).astype(int)
     either.send_rows(name, p, labels, timestamps=time.time() - 3600.0 + np.arange(3000))
     either.send_rows(name, p, labels)  # the evidence counts only rows since the monitor was created
-    until, requested = time.monotonic() + PATIENCE, False
-    while time.monotonic() < until:
+    requested = False
+
+    def followed() -> bool:
+        nonlocal requested
         online, (rule,) = either.monitor(name).online, either.alarms(name)
-        if online is not None and online.versions and online.versions[0].version and rule.status == "alarm":
-            break
         # A look before the first rows arrive leaves only the second ones, in one or two buckets, without enough
         # evidence for a version.
         if online is not None and online.rows == 3000 and online.rounds <= 2 and not requested:
             either.recalibrate(name)
             requested = True
+        return bool(online is not None and online.versions and online.versions[0].version and rule.status == "alarm")
+
+    until(followed, PATIENCE)
+    online, (rule,) = either.monitor(name).online, either.alarms(name)
     assert online is not None
     assert (online.rows == 6000 and online.rounds >= 50) or (online.rows == 3000 and online.rounds >= 1)
     assert (online.in_force, online.versions[0].version) == (online.versions[-1].map, 1)
@@ -200,6 +205,7 @@ def _decide_about(either: Calibrant, name: str, proposal: Proposal) -> None:
     assert refusal.value.code == "unknown-proposal"
 
 
+@pytest.mark.slow
 def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown(
     either: Calibrant, service: Stack
 ) -> None:
@@ -211,10 +217,14 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     window = drawn(1500, 2, kept=0.2)[0]
     either.send_predictions(name, [f"row-{i}" for i in range(1500)], window)
     assert either.recalibrate(name, correction="label-shift").number == 1
-    until, found, proposed = time.monotonic() + PATIENCE, None, None
-    while time.monotonic() < until and (found is None or found.estimated is None or proposed is None):
-        found = either.monitor(name).windows[0].label_shift
-        proposed = next((entry for entry in either.audit(name) if entry.action == "challenger-proposed"), None)
+
+    def estimated_and_proposed() -> bool:
+        shift = either.monitor(name).windows[0].label_shift
+        proposed = any(entry.action == "challenger-proposed" for entry in either.audit(name))
+        return shift is not None and shift.estimated is not None and proposed
+
+    until(estimated_and_proposed, PATIENCE)
+    found = either.monitor(name).windows[0].label_shift
     assert found is not None
     assert found.estimated is not None
     assert (found.sampled, len(found.estimated), found.estimated_at is not None) == (1500, K, True)

@@ -71,6 +71,7 @@ def _named(test: doctest.DocTest) -> doctest.DocTest:
     return test
 
 
+@pytest.mark.slow
 def test_the_page_of_the_client_runs_from_end_to_end(service: Stack) -> None:
     text = PAGE.read_text("utf-8").replace("http://127.0.0.1:8000", service.url)
     text = re.sub(r"\binbox\b", "page-of-the-client", text)

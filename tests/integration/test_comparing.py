@@ -103,6 +103,7 @@ def test_five_batches_have_a_power_law_and_four_have_not(client: Calibrant, batc
     assert few.problem == "a power law needs at least 5 batches"
 
 
+@pytest.mark.slow
 def test_a_law_over_batches_by_a_worker_is_that_at_once(
     http: httpx.Client, client: Calibrant, batches: list[tuple[Any, Any]]
 ) -> None:

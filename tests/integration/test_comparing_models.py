@@ -215,6 +215,7 @@ def test_unknown_batches_are_named(http: httpx.Client) -> None:
     assert problem_of(found) == (422, "unknown-batch-reference", "/batches/a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
@@ -291,6 +292,7 @@ def test_the_report_of_a_long_comparison_is_a_job(http: httpx.Client, client: Ca
     assert "batches" not in json.loads(page.all("pre")[0].text)
 
 
+@pytest.mark.slow
 def test_a_report_of_maps_is_that_of_an_evaluation(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", TRUE**2, Y)
     body = {"maps": [record.id], "predictions": (TRUE**2).tolist(), "labels": Y.tolist()}

@@ -157,6 +157,7 @@ def test_a_record_that_was_being_written_is_removed_with_a_warning(
     assert "incomplete" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["base.rdb", "incr.aof"])
 def test_a_missing_file_is_named_with_the_log(data: Path, end: str) -> None:
     (file,) = _files(data, end)
@@ -175,6 +176,7 @@ def test_a_damaged_base_file_is_named_with_the_log(data: Path) -> None:
         assert part in refusal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", bytes(100)], ids=["empty", "zeros"])
 def test_a_damaged_manifest_is_reported_with_the_log(data: Path, content: bytes) -> None:
     (manifest,) = _files(data, "manifest")

@@ -15,6 +15,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.dashboards import ALERTS, OF_THE_SCRAPE, PANELS, asked_by, expressions, variables
+from tests.integration.redis_server import until
 from tests.rows import draw_event
 
 P, Y = draw_event(300, 6)
@@ -31,8 +32,6 @@ OF_A_LOOK = (
     "calibrant_monitor_online_weight_ratio",
     "calibrant_monitor_realised",
 )
-#: Seconds until a worker has looked.
-PATIENCE = 600.0
 
 
 def _labels(http: httpx.Client) -> dict[str, set[str]]:
@@ -69,9 +68,8 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
             reference={"batch": batch},
         )
         client.send_rows("classes", vectors[:500], classes[:500])
-        until = time.monotonic() + PATIENCE
-        while not set(OF_A_LOOK) <= (labels := _labels(http)).keys() and time.monotonic() < until:
-            client.live()
+        until(lambda: set(OF_A_LOOK) <= _labels(http).keys(), 600.0)
+        labels = _labels(http)
         # A service without an issuer of tokens has no keys of one, whose age tests/integration/test_oidc.py reads.
         yield labels | {"calibrant_issuer_keys_age_seconds": set()}
         client.delete_monitor("exposed")

@@ -116,7 +116,9 @@ def test_times_that_cannot_be_drawn_are_never_echoed(api: httpx.Client, times: l
 # --- Reports
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["normal", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "normal")]
+)
 def test_a_report_has_the_verdict_and_the_recommendation_of_the_library(api: httpx.Client, kind: str) -> None:
     rows = _rows(kind, 300)
     extra: dict[str, Any] = {"groups": ["a", "b"] * 150, "clusters": [str(i // 3) for i in range(300)]}
@@ -174,6 +176,7 @@ def test_diagrams_of_an_evaluation_are_data(api: httpx.Client) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
 def test_a_client_draws_and_reports(service: Stack, client_kind: Kind) -> None:
     rows = _rows("samples")

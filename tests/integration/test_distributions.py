@@ -614,6 +614,7 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
         assert problem_of(api.get(path, params={"prediction_kind": "x"}))[1:] == ("invalid-field", "?prediction_kind")
 
 
+@pytest.mark.slow
 def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
     html = {"Accept": "text/html"}
     with httpx.Client(base_url=service.url, timeout=600) as http:

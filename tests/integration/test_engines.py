@@ -175,12 +175,14 @@ def _failure(root: Path, scheduler: str) -> str:
     return ended.stderr
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_accepts_connections_and_is_silent_is_waited_for(root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         errors = _failure(root, f"tcp://127.0.0.1:{silent.getsockname()[1]}")
     assert "EngineUnavailable: the Dask scheduler accepts connections but does not answer" in errors
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_certificates_fails_otherwise_than_one_that_is_away(root: Path) -> None:
     assert "EngineUnavailable: the Dask scheduler cannot be reached" in _failure(root, "tls://127.0.0.1:9")
 

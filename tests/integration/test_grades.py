@@ -173,6 +173,7 @@ def obligors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, table: Path, obligors: Path) -> None:
     options = ["--prediction", "pd", "--group", "grade", "--correlation", "0.12", "--confidence", "0.75"]
     of_table: list[str | Path] = [table, "--label", "defaults", "--count", "obligors", *options]

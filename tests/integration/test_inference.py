@@ -409,6 +409,7 @@ def test_no_error_repeats_the_callers_data(http: httpx.Client, maps: dict[str, s
     assert secret not in http.get(f"/v2/models/oip-isotonic/versions/{secret}").text
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_one_tensor(http: httpx.Client, maps: dict[str, str]) -> None:
     values = np.random.default_rng(1).random(1_000_000)
     _, found = _read(_binary(http, "oip-isotonic", values, "FP64", parameters={"binary_data_output": True}))

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -24,6 +23,7 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from service.stack import stack
 from tests.integration.conftest import patient
+from tests.integration.redis_server import until
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 
@@ -78,10 +78,10 @@ def test_rotation_leaves_two_live_secrets_and_never_three(keys: ApiKeyStore, ser
     with pytest.raises(KeyConflict):
         keys.rotate(first.record.id, grace=60)
     for text in (first.text, second.text):
-        assert _known(served[0], text)
+        _until_known(served[0], text)
     ended = keys.create("ending", tenant="a", scope="read")
     after = keys.rotate(ended.record.id, grace=0)
-    assert _known(served[0], after.text)
+    _until_known(served[0], after.text)
     assert _call(served[0], ended, "GET", "/limits").status_code == 401
 
 
@@ -117,13 +117,9 @@ def test_a_refused_name_of_a_key_names_the_accepted_characters(own_store: str) -
     assert CliRunner().invoke(app, [*arguments, "Ci job_1.2-3"]).exit_code == 0
 
 
-def _known(url: str, text: str) -> bool:
-    """Whether a key is let in soon: a process reads the keys again only on a message."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        if _call(url, text, "GET", "/limits").status_code == 200:
-            return True
-    return False
+def _until_known(url: str, text: str) -> None:
+    """Wait until a key is let in: a process reads the keys again only on a message."""
+    until(lambda: _call(url, text, "GET", "/limits").status_code == 200)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +129,7 @@ def test_a_scope_permits_exactly_its_calls(
     keys: ApiKeyStore, served: list[str], scope: str, reading: int, storing: int, metrics: int
 ) -> None:
     key = keys.create(scope, tenant="a", scope=scope)
-    assert _known(served[0], key.text)
+    _until_known(served[0], key.text)
     assert _call(served[0], key, "POST", "/evaluate", GOOD).status_code == reading
     assert _call(served[0], key, "POST", "/batches", GOOD).status_code == storing
     refused = _call(served[0], key, "GET", "/metrics")
@@ -146,27 +142,23 @@ def test_a_revoked_key_and_a_changed_map_are_soon_known_everywhere(keys: ApiKeyS
     key = keys.create("short", tenant="b", scope="write")
     fit = GOOD | {"method": "identity", "name": "moving"}
     for url in served:
-        assert _known(url, key.text)
+        _until_known(url, key.text)
     assert _call(served[0], key, "POST", "/maps", fit).status_code == 201
     call = {"map": "moving", "predictions": [0.25]}
     old = {_call(url, key, "POST", "/calibrate", call).json()["map"] for url in served}
     assert len(old) == 1
     new = _call(served[0], key, "POST", "/maps", fit).json()["id"]
-    end = time.monotonic() + 120
-    while _call(served[1], key, "POST", "/calibrate", call).json()["map"] != new:
-        assert time.monotonic() < end
+    until(lambda: _call(served[1], key, "POST", "/calibrate", call).json()["map"] == new)
     keys.revoke(key.record.id)
-    end = time.monotonic() + 120
-    for url in served:
-        while _call(url, key, "GET", "/limits").status_code != 401:
-            assert time.monotonic() < end
+    until(lambda: all(_call(url, key, "GET", "/limits").status_code == 401 for url in served))
 
 
 @pytest.mark.slow
 def test_a_rate_limit_holds_for_all_processes_and_is_in_headers(keys: ApiKeyStore, served: list[str]) -> None:
     limit = 40
     key = keys.create("counted", tenant="a", scope="read", rate_limit=limit)
-    assert all(_known(url, key.text) for url in served)
+    for url in served:
+        _until_known(url, key.text)
     codes: list[int] = []
     refused: list[httpx.Response] = []
 
@@ -198,18 +190,15 @@ def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
         with contextlib.closing(connect(url)) as redis:
             key = ApiKeyStore(redis).create("one", tenant="a", scope="write")
         api = started.enter_context(stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url)).url
-        assert _known(api, key.text)
+        _until_known(api, key.text)
         os.kill(server.pid, signal.SIGSTOP)
-        end = time.monotonic() + 120
-        while (lost := _call(api, key, "GET", "/limits")).status_code != 503:
-            assert time.monotonic() < end
+        until(lambda: _call(api, key, "GET", "/limits").status_code == 503)
+        lost = _call(api, key, "GET", "/limits")
         assert lost.json()["type"] == "/problems/store-unavailable"
         assert lost.headers["retry-after"]
         assert httpx.get(f"{api}/health/live", timeout=60).status_code == 200
         os.kill(server.pid, signal.SIGCONT)
-        end = time.monotonic() + 120
-        while _call(api, key, "GET", "/limits").status_code != 200:
-            assert time.monotonic() < end
+        until(lambda: _call(api, key, "GET", "/limits").status_code == 200)
 
 
 @pytest.mark.slow

@@ -195,6 +195,7 @@ def test_a_request_its_wait_in_the_queue_and_its_task_are_one_trace(observed: Ob
     assert request["trace_id"] == task["trace_id"] == TRACE
 
 
+@pytest.mark.slow
 def test_the_log_lines_of_a_request_and_its_task_have_shapes_and_outcomes(observed: Observed) -> None:
     with observed.http() as http:
         queued = _fit(http, "queued")

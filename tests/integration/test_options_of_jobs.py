@@ -213,11 +213,11 @@ def _without_identity(answer: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "bodies", "model"),
     [
-        ("/evaluate", _evaluations, EvaluateBody),
-        ("/compare", _comparisons, CompareBody),
+        pytest.param("/evaluate", _evaluations, EvaluateBody, marks=pytest.mark.slow),
+        pytest.param("/compare", _comparisons, CompareBody, marks=pytest.mark.slow),
         ("/maps", _fits, FitBody),
         ("/evaluate", _forecasts, EvaluateDistributionBody),
-        ("/maps", _fits_of_forecasts, FitDistributionBody),
+        pytest.param("/maps", _fits_of_forecasts, FitDistributionBody, marks=pytest.mark.slow),
     ],
     ids=["evaluate", "compare", "fit", "forecasts", "fit-of-forecasts"],
 )

@@ -165,6 +165,7 @@ def test_the_job_of_a_comparison_leads_back_to_its_page(
     assert alone.status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibrant, several: bool) -> None:
     one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id

@@ -436,6 +436,7 @@ def test_a_choice_that_the_form_does_not_offer_is_refused_without_its_text(visit
     assert "lo<g>its" not in answer.text
 
 
+@pytest.mark.slow
 def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(visitor: Visitor) -> None:
     rows = "".join(f"{0.05 if i % 4 else 0.2},{int(i % 10 == 0)},{'C' if i % 4 else 'D'}\n" for i in range(400))
     path = _report_of(_send(visitor, f"pd,default,rating\n{rows}".encode(), groups="rating", labels="default"))

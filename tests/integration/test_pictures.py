@@ -185,6 +185,7 @@ def test_a_picture_ignores_groups(http: httpx.Client) -> None:
     assert _svg(grouped) == _svg(plain)
 
 
+@pytest.mark.slow
 def test_a_long_fit_is_a_job_whose_picture_is_at_its_place(http: httpx.Client) -> None:
     body = {"batch": _batch(http), "diagram": LONG, "resamples": 100}
     queued = http.post("/diagrams", json=body)

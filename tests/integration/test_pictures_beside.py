@@ -52,6 +52,7 @@ def test_measures_by_size_are_those_of_the_library(http: httpx.Client) -> None:
     assert other["data"] != numbers["data"]
 
 
+@pytest.mark.slow
 def test_measures_by_size_take_rows_in_any_form(http: httpx.Client) -> None:
     batch = _batch(http, ROWS)
     png = http.post("/diagrams", json={"batch": batch, "diagram": BY_SIZE, "width": 400}, headers=PNG)
@@ -118,6 +119,7 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/diagram/repetitions")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["by-size", "cost-plane"])
 def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     ids = [_batch(http, ROWS), _batch(http, OTHER)]

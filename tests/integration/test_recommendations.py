@@ -32,9 +32,9 @@ def _plain(value: Any) -> Any:
 @pytest.mark.parametrize(
     "used",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         {"seed": 3, "weights": [1.0 + i % 3 for i in range(600)], "weights_kind": "frequency"},
-        {"clusters": [str(i // 4) for i in range(600)]},
+        pytest.param({"clusters": [str(i // 4) for i in range(600)]}, marks=pytest.mark.slow),
     ],
 )
 def test_the_call_and_the_method_recommend_as_the_library(
@@ -45,6 +45,7 @@ def test_the_call_and_the_method_recommend_as_the_library(
     assert _plain(client.recommend(P, Y, **used).to_dict()) == expected
 
 
+@pytest.mark.slow
 def test_stored_rows_and_named_classes_have_the_recommendation_of_the_library(client: Calibrant) -> None:
     batch = client.upload(P, Y).id
     assert client.recommend(batch).method == calibrant.recommend(P, Y).method != "identity"

@@ -291,6 +291,7 @@ def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client
     assert http.delete(f"/maps/{name}:1").status_code == 204
 
 
+@pytest.mark.slow
 def test_an_alias_and_a_deletion_at_once_never_leave_an_alias_on_nothing(http: httpx.Client, name: str) -> None:
     for version in range(1, 25):
         _post(http, name)
@@ -312,6 +313,7 @@ def test_an_alias_and_a_deletion_at_once_never_leave_an_alias_on_nothing(http: h
             assert there.json()["version"] < version
 
 
+@pytest.mark.slow
 def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version_deleted(
     service: Stack, http: httpx.Client, name: str
 ) -> None:
@@ -544,6 +546,7 @@ def test_maps_that_come_and_go_between_pages_disturb_no_other(http: httpx.Client
     assert _ids(http, name=name)[0] == new
 
 
+@pytest.mark.slow
 def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: httpx.Client, name: str) -> None:
     staying = [_post(http, name)["id"] for _ in range(12)]
 
@@ -680,6 +683,7 @@ def test_an_import_is_json_and_its_numbers_are_finite(http: httpx.Client) -> Non
     assert problem_of(http.post("/maps/import", content=b"PK", headers=npz))[:2] == (415, "unsupported-media-type")
 
 
+@pytest.mark.slow
 def test_a_document_changed_anywhere_is_refused_or_still_gives_probabilities(
     http: httpx.Client, client: Calibrant
 ) -> None:

@@ -56,7 +56,11 @@ def test_every_link_of_every_page_leads_below_the_root_path(below: str) -> None:
         assert all(path.startswith(ROOT) for path in visited)
 
 
-@pytest.mark.parametrize("sent", [ROOT, ""], ids=["kept by the proxy", "removed by the proxy"])
+@pytest.mark.parametrize(
+    "sent",
+    [ROOT, pytest.param("", marks=pytest.mark.slow)],
+    ids=["kept by the proxy", "removed by the proxy"],
+)
 def test_headers_and_the_openapi_document_name_the_root_path(below: str, sent: str) -> None:
     with httpx.Client(base_url=below + sent, timeout=60) as http:
         for _ in range(2):

@@ -166,6 +166,7 @@ def test_the_command_prints_the_same_json_with_and_without_a_server(tmp_path: Pa
     assert json.loads(_run(*arguments, "--server", service.url).stdout) == expected
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_multicalibration_error(tmp_path: Path, service: Stack) -> None:
     arguments = [_written(tmp_path), "--feature", "site", "--feature", "age", "--multicalibration", "--json"]
     answer = json.loads(_run(*arguments).stdout)
@@ -191,7 +192,7 @@ def test_a_bad_option_of_the_command_is_named(tmp_path: Path, arguments: list[st
     assert text in error_of(result)
 
 
-@pytest.mark.parametrize("on_server", [False, True])
+@pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_report_has_the_segments_of_the_features_of_its_file(tmp_path: Path, service: Stack, on_server: bool) -> None:
     out = tmp_path / "report.html"
     arguments = ["report", _written(tmp_path), "--feature", "site", "--out", str(out)]

@@ -160,7 +160,7 @@ def _run(*arguments: str | Path) -> Result:
     return done
 
 
-@pytest.mark.parametrize("on_server", [False, True])
+@pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_commands_evaluate_compare_and_report_with_features(
     service: Stack, file: Path, reference: str, expected: calibrant.Report, on_server: bool
 ) -> None:

@@ -206,6 +206,7 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     assert all(d.data is None and d.problem for d in classwise.diagrams.values())
 
 
+@pytest.mark.slow
 def test_a_diagram_that_is_a_fit_is_a_job(http: httpx.Client, client: Calibrant) -> None:
     asked: list[str | dict[str, Any]] = [{"name": "fit-on-test", "method": "pl3", "folds": 5}, "logit-logit"]
     queued = _post(http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "diagrams": asked})
@@ -547,6 +548,7 @@ def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.
     assert same["measures"] == answer["measures"]
 
 
+@pytest.mark.slow
 def test_measures_are_pooled_over_groups_as_in_the_library(http: httpx.Client, client: Calibrant) -> None:
     groups = [f"centre {i % 3}" for i in range(len(P))]
     options: dict[str, Any] = {"measures": ["oe-ratio", "auroc"], "interval": 0.9, "resamples": 100}

@@ -45,7 +45,7 @@ def _section(html: str, name: str) -> str:
     return html.partition(f'id="report-{name}"')[2].partition("</section>")[0]
 
 
-@pytest.mark.parametrize("name", ["lac", "group", "random"])
+@pytest.mark.parametrize("name", ["lac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("group", "random"))])
 def test_a_report_of_the_service_has_the_coverage_of_the_sets(
     http: httpx.Client, stored: dict[str, str], maps: dict[str, calibrant.SetMap], name: str
 ) -> None:
@@ -64,6 +64,7 @@ def test_a_job_of_a_report_has_the_coverage_of_the_sets(client: Calibrant, store
     assert _section(html, "sets")
 
 
+@pytest.mark.slow
 def test_a_report_of_rows_with_features_has_their_segments(http: httpx.Client) -> None:
     p = RANDOM.uniform(0.1, 0.6, 600)
     site = RANDOM.choice(list("ab"), 600)
@@ -96,7 +97,7 @@ def _binary() -> dict[str, Any]:
     return {"predictions": PROBS[:, 0].tolist(), "labels": (LABELS == 0).astype(int).tolist()}
 
 
-@pytest.mark.parametrize("on_server", [False, True])
+@pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_command_writes_the_section(
     service: Stack, stored: dict[str, str], maps: dict[str, calibrant.SetMap], tmp_path: Path, on_server: bool
 ) -> None:
@@ -121,6 +122,7 @@ GRADED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_report_of_the_service_tests_the_groups_as_rating_grades(http: httpx.Client, client: Calibrant) -> None:
     local = calibrant.report(PDS, GRADED["labels"], groups=GRADED["groups"], grades=True)
     answer = http.post("/evaluate", json=GRADED | {"grades": True}, headers=HTML)
@@ -152,6 +154,7 @@ P_OF_ONE = PROBS[:, 0]
 OF_COSTS: dict[str, Any] = _binary() | {"costs": [1, 3]}
 
 
+@pytest.mark.slow
 def test_a_report_of_the_service_has_the_decisions_of_costs(http: httpx.Client, client: Calibrant) -> None:
     local = calibrant.report(P_OF_ONE, OF_COSTS["labels"], costs=(1, 3))
     answer = http.post("/evaluate", json=OF_COSTS, headers=HTML)

@@ -26,7 +26,11 @@ def answer(api: httpx.Client, body: bytes, **headers: str) -> tuple[int, bytes, 
     return found.status_code, found.content, kept
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if i % 6 else []) for i, path in enumerate(STORED)],
+    ids=lambda path: path.stem,
+)
 def test_a_map_gives_a_short_body_the_response_of_any_other(path: Path, api: httpx.Client) -> None:
     document = json.loads(path.read_bytes())["record"]["document"]
     map_id = api.post("/maps/import", json={"document": document, "name": "m"}).raise_for_status().json()["id"]

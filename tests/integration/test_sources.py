@@ -133,6 +133,7 @@ def test_a_fit_by_reference_differs_from_that_of_the_same_rows_in_a_body(served:
     assert [contestant["name"] for contestant in compared["comparison"]["contestants"]] == ["uncalibrated", made["id"]]
 
 
+@pytest.mark.slow
 def test_a_diagram_by_reference_differs_from_that_of_the_same_rows_in_a_body(served: Served) -> None:
     asked = {"diagram": {"name": "reliability", "n_bins": 7}, "resamples": 100}
     headers = WAIT | {"Accept": "application/json"}
@@ -223,7 +224,11 @@ def test_the_client_lacks_sources(served: Served) -> None:
 
 
 @pytest.mark.parametrize("who", ["owner", "neighbour"])
-@pytest.mark.parametrize("path", hostile_paths(), ids=ascii)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if i % 6 else []) for i, path in enumerate(hostile_paths())],
+    ids=ascii,
+)
 def test_a_hostile_path_is_read(served: Served, who: str, path: str) -> None:
     client: httpx.Client = getattr(served, who)
     body = json.dumps({"source": _source(path)}).encode()

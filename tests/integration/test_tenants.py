@@ -189,6 +189,7 @@ def test_lists_counts_and_quotas_are_the_callers_own(two: Two) -> None:
     assert two.owner.get("/limits").json()["used"]["quota_maps"] >= 1
 
 
+@pytest.mark.slow
 def test_a_resource_of_another_tenant_costs_the_store_as_much_as_a_missing_one(two: Two) -> None:
     """Not by the clock: by the commands that are run for it."""
 

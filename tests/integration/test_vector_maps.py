@@ -53,6 +53,7 @@ def test_a_map_of_the_vector_is_that_of_a_notebook(
     assert report["improvement"]["log-loss"]["definition"]["cross_fitted"] is True
 
 
+@pytest.mark.slow
 def test_a_long_fit_of_every_class_is_a_job(http: httpx.Client, client: Calibrant) -> None:
     queued = _post(http, "/maps", BODY | {"method": "pl", "reduction": "classwise", "options": {"candidates": [1, 2]}})
     assert queued.status_code == 202
@@ -176,6 +177,7 @@ def test_an_option_that_vectors_do_not_have_is_refused_before_a_job_is_queued(ht
     assert [each["pointer"] for each in refused.json()["errors"]] == ["/options/candidates"]
 
 
+@pytest.mark.slow
 def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
     http: httpx.Client, client: Calibrant
 ) -> None:

@@ -100,6 +100,7 @@ def test_beyond_the_line_a_request_is_refused_and_all_others_succeed(redis_url: 
         assert service.post("/evaluate", HEAVY).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("redis")
 def test_work_on_stored_rows_waits_and_takes_effect_once(redis_url: str) -> None:
     with _service(redis_url) as service:
@@ -163,6 +164,7 @@ def test_a_client_that_goes_away_leaves_the_line(redis_url: str) -> None:
         assert answer.result().status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("redis")
 def test_a_stop_refuses_what_waits(redis_url: str) -> None:
     with _service(redis_url) as service:
@@ -174,6 +176,7 @@ def test_a_stop_refuses_what_waits(redis_url: str) -> None:
         assert refused.headers["Retry-After"] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("redis")
 def test_a_client_that_does_not_read_its_response_holds_no_slot(redis_url: str) -> None:
     with _service(redis_url) as service:

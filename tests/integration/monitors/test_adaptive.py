@@ -93,6 +93,7 @@ def test_versions_have_the_level_that_follows_from_the_labels(store: Store) -> N
     assert actions == ["alias-moved"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_share_of_misses_is_within_the_bound_for_adverse_streams(store: Store, seed: int) -> None:
     champion(store)

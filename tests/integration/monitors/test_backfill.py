@@ -125,7 +125,14 @@ def counts(client: httpx.Client, name: str) -> dict[str, int]:
     return {field: n for field, n in found.items() if n}
 
 
-@pytest.mark.parametrize("path", ["parts", "parts/**/*.parquet", "rows.csv", "rows.arrow", "rows.ndjson"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "parts",
+        "rows.csv",
+        *(pytest.param(path, marks=pytest.mark.slow) for path in ("parts/**/*.parquet", "rows.arrow", "rows.ndjson")),
+    ],
+)
 def test_a_backfill_counts_other_rows_than_those_of_its_files(served: Served, path: str) -> None:
     name = monitor(served.owner, f"of-{path.translate(str.maketrans('/*.', '---'))}")
     columns = rows()
@@ -172,6 +179,7 @@ def test_rows_by_reference_are_measured_differently_from_those_in_a_body(served:
     assert abs(window["measures"]["brier"]["value"] - expected) < 1e-3  # of a tally
 
 
+@pytest.mark.slow
 def test_vectors_of_several_classes_are_read_from_other_columns(served: Served) -> None:
     random = np.random.default_rng(8)
     probs = random.dirichlet(np.ones(3), 11_000)

@@ -58,6 +58,7 @@ def test_rows_of_many_buckets_in_one_change_are_in_each_and_in_the_whole(store: 
     assert ledger.buckets.counts_by_bucket(2, 99) == {b: {"joined": 30, "d3": b} for b in (2, 70)}
 
 
+@pytest.mark.slow
 def test_a_list_stays_short_and_nothing_is_lost_while_many_add_to_it(store: Store) -> None:
     record = monitor(store)
     longest = []
@@ -169,6 +170,7 @@ def test_a_bucket_that_comes_again_is_not_compacted_as_the_one_that_was(store: S
     assert ledger.buckets.versions("measured", [7]) != stale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [100, 1600])
 def test_the_number_of_last_rows_is_exact_to_a_sixteenth_and_one_request(store: Store, rows: int) -> None:
     ledger = ledger_of(store, windows=[{"name": "a", "rows": rows}, {"name": "b", "rows": 4 * rows}])

@@ -95,6 +95,7 @@ def test_frequencies_of_all_classes_are_estimated_before_labels(api: httpx.Clien
     assert found["weights"] == pytest.approx(np.divide(found["estimated"], found["reference"]))
 
 
+@pytest.mark.slow
 def test_the_sample_of_the_library_and_of_the_monitor_give_the_same_estimate(api: httpx.Client, store: Store) -> None:
     create(api)
     send(api, drawn(2000, 3, kept=0.5)[0])

@@ -127,6 +127,7 @@ def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_o
     assert store.redis.keys("calibrant:default:monitor:*") == []
 
 
+@pytest.mark.slow
 def test_a_definition_is_never_stored_with_the_reference_of_another(api: httpx.Client, redis: Redis) -> None:
     keys, sizes = Keyspace(), batches(api)
     first, second = sizes

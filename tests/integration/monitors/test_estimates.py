@@ -94,6 +94,7 @@ def test_labels_of_some_rows_leave_the_estimate_of_all(api: httpx.Client) -> Non
     assert (found["rows"], found["labelled"]) == (2000, 500)
 
 
+@pytest.mark.slow
 def test_late_labels_that_reject_the_calibration_withhold_the_estimates(api: httpx.Client) -> None:
     _create(api)
     p, y = _drawn(4000, 4, event=3.0)
@@ -178,6 +179,7 @@ def test_a_window_of_rows_estimates_the_labelled_rows(api: httpx.Client) -> None
     assert found["rows"] == found["labelled"] >= 1000
 
 
+@pytest.mark.slow
 def test_a_span_of_buckets_is_a_reference_also_after_it_expired(api: httpx.Client, redis: Redis) -> None:
     now = time.time()
     start = (now // HOUR - 20) * HOUR
@@ -272,6 +274,7 @@ def _store(api: httpx.Client, **arrays: Any) -> str:
     return str(api.post("/batches", json=body).raise_for_status().json()["id"])
 
 
+@pytest.mark.slow
 def test_weights_of_reference_rows_correct_the_estimates_of_a_window(api: httpx.Client) -> None:
     old, old_p, old_y = _shifted(20_000, 21, 0.1)
     new, new_p, new_y = _shifted(4000, 22, 0.9)

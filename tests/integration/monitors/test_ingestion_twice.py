@@ -148,6 +148,7 @@ def test_large_bodies_of_rows_count_as_small_ones_do(store: Store, api: httpx.Cl
     assert counted(ledger) == n - 1
 
 
+@pytest.mark.slow
 def test_long_tensors_of_inference_servers_count_by_row(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store, reduction="confidence", n_classes=3)
     n = 20_000

@@ -200,6 +200,7 @@ def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Stor
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == [int(BEGAN // HOUR) + 11 * 24]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [[24 * day + 5 for day in range(8, 14)], [24 * 30]], ids=["day by day", "at once"])
 def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hours: list[int]) -> None:
     span = {"start": at(BEGAN), "end": at(BEGAN + 60 * HOUR)}

@@ -419,6 +419,7 @@ def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:
     assert read_online(off, standing_of(store, record)) is None
 
 
+@pytest.mark.slow
 def test_the_log_loss_is_within_the_bound_of_the_best_expert(store: Store) -> None:
     """With a version for each bucket; each bucket has one row, so that rounds are rows."""
     record = online(store, every=int(HOUR), level=0.999999)

@@ -80,6 +80,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client, kind: str) -> None:
     monitor = made(http, kind)
     forecast = FORECASTS[kind]

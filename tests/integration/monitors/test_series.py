@@ -78,6 +78,7 @@ def test_a_series_has_at_most_the_requested_points_and_every_row(
     assert all(one["end"] <= other["start"] for one, other in pairwise(returned))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [1, 4])
 def test_many_buckets_are_few_points(api: httpx.Client, writer: Writer, points: int) -> None:
     start, rows = _hours(writer, 200, groups=["a"] * 25 + ["b"] * 25)
@@ -167,6 +168,7 @@ def test_a_monitor_without_rows_has_no_picture(api: httpx.Client, writer: Writer
 FITS = ["ece-platt", "ece-beta", "ece-isotonic", "ece-es-cv", "ece-ew-cv", "ece-bbq", "ece-kde", "brier"]
 
 
+@pytest.mark.slow
 def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.Client, writer: Writer) -> None:
     start, _ = _hours(writer, 200)
     assert patched(api, "/monitors/inbox", {"measures": FITS}).status_code == 200

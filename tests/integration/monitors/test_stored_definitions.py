@@ -153,6 +153,7 @@ class Dying(Redis):
         return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_deletion_that_died_are_removed_later(store: Store) -> None:
     dying = Dying(connection_pool=store.redis.connection_pool)
     for commands in range(100):

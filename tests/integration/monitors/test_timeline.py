@@ -17,7 +17,7 @@ from tests.integration.monitors.monitored import answered, monitored
 from tests.integration.responses import patched
 
 
-@pytest.mark.parametrize("buckets", [40, 700, 3000])
+@pytest.mark.parametrize("buckets", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (700, 3000))])
 def test_points_have_every_row_once_in_order(store: Store, api: httpx.Client, buckets: int) -> None:
     monitored(store, bucket=60, retention=10_000 * 60)
     newest = time.time()

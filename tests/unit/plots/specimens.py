@@ -46,17 +46,16 @@ def rows(power: float = 1.6) -> tuple[Array, npt.NDArray[np.int64]]:
 
 
 @cache
-def diagrams(power: float = 1.6) -> Mapping[str, Any]:
-    """The quick diagrams and a fitted one, as a report holds them."""
-    asked: list[str | dict[str, Any]] = [*QUICK, {"name": "fit-on-test", "method": "platt"}]
-    report = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=asked)
-    found: Mapping[str, Any] = report.diagrams
+def diagram(name: str, power: float = 1.6) -> Mapping[str, Any]:
+    """A quick diagram or a fitted one, as a report holds it. Alone, since the belt takes seconds, and few need it."""
+    asked: str | dict[str, Any] = {"name": name, "method": "platt"} if name == "fit-on-test" else name
+    found: Mapping[str, Any] = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=[asked]).diagrams[name]
     return found
 
 
 def piecewise() -> dict[str, Any]:
     """A fit-on-test diagram by PL, of two curves with two inner knots each."""
-    shown = dict(diagrams()["fit-on-test"])
+    shown = dict(diagram("fit-on-test"))
     p = np.array(shown["data"]["predictions"])
     curves = [
         {"knots": [0.0, 0.22, 0.7, 1.0], "heights": [0.03, 0.45, 0.82, 1.0]},
@@ -151,20 +150,20 @@ def _draw_forecasts(name: str, *, overlaid: bool, **how: Any) -> Drawn:
 
 
 def _after(name: str) -> tuple[Mapping[str, Any], Caption]:
-    return diagrams(0.8)[name], replace(PLAIN, error=("ECE", 0.05))
+    return diagram(name, 0.8), replace(PLAIN, error=("ECE", 0.05))
 
 
 #: Every kind of picture; each takes form, theme and width.
 PICTURES: Mapping[str, Callable[..., Drawn]] = {
-    **{name: lambda name=name, **how: draw(name, diagrams()[name], ABOUT, **how) for name in QUICK},
+    **{name: lambda name=name, **how: draw(name, diagram(name), ABOUT, **how) for name in QUICK},
     **{
-        f"{name}-after": lambda name=name, **how: draw(name, diagrams()[name], PLAIN, after=_after(name), **how)
+        f"{name}-after": lambda name=name, **how: draw(name, diagram(name), PLAIN, after=_after(name), **how)
         for name in (*QUICK, "fit-on-test")
     },
-    "fit-on-test": lambda **how: draw("fit-on-test", diagrams()["fit-on-test"], PLAIN, **how),
+    "fit-on-test": lambda **how: draw("fit-on-test", diagram("fit-on-test"), PLAIN, **how),
     "fit-on-test-pl": lambda **how: draw("fit-on-test", piecewise(), ABOUT, **how),
     "several": lambda **how: draw_several(
-        "reliability", [(diagrams(power)["reliability"], ABOUT) for power in (0.7, 1.0, 1.6)], **how
+        "reliability", [(diagram("reliability", power), ABOUT) for power in (0.7, 1.0, 1.6)], **how
     ),
     "by-size": lambda **how: draw_by_size(sizes(), PLAIN, **how),
     "cost-plane": lambda **how: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **how),

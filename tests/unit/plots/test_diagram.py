@@ -22,7 +22,7 @@ from calibrant.plots.canvas import Caption, InvalidPicture, NothingToDraw, Unkno
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import MOST, PLOTS, draw, draw_several
 from calibrant.plots.fit_bins import draw_fit_bins, reliability_of
-from tests.unit.plots.specimens import PLAIN, N, diagrams, fit_bins, piecewise, plane, rows, sizes
+from tests.unit.plots.specimens import PLAIN, N, diagram, fit_bins, piecewise, plane, rows, sizes
 
 NONE: dict[str, Any] = {"data": None, "definition": {}, "problem": "too few rows"}
 RANDOM = np.random.default_rng(3)
@@ -75,14 +75,14 @@ def test_a_diagram_without_data_is_not_drawn_and_says_why(name: str) -> None:
     with pytest.raises(NothingToDraw, match="too few rows"):
         draw(name, NONE, PLAIN)
     with pytest.raises(NothingToDraw, match="too few rows"):
-        draw(name, diagrams()[name], PLAIN, after=(NONE, PLAIN))
+        draw(name, diagram(name), PLAIN, after=(NONE, PLAIN))
     with pytest.raises(NothingToDraw):
         draw_several(name, [(NONE, PLAIN)])
 
 
 @pytest.mark.parametrize("name", ["reliability", "logit-logit", "corp", "fit-on-test"])
 def test_a_diagram_without_intervals_is_drawn_with_its_problem(name: str) -> None:
-    shown = copy.deepcopy(dict(diagrams()[name]))
+    shown = copy.deepcopy(dict(diagram(name)))
     for part in ("low", "high", "band_p", "band_low", "band_high"):
         if part in shown["data"]:
             shown["data"][part] = None
@@ -95,7 +95,7 @@ def test_a_diagram_without_intervals_is_drawn_with_its_problem(name: str) -> Non
 
 
 def test_a_platt_line_that_there_is_not_is_not_drawn() -> None:
-    shown = copy.deepcopy(dict(diagrams()["logit-logit"]))
+    shown = copy.deepcopy(dict(diagram("logit-logit")))
     shown["data"]["slope"] = shown["data"]["intercept"] = None
     drawn = draw("logit-logit", shown, PLAIN)
     assert "Platt" not in drawn.content.decode().partition("</desc>")[2]
@@ -105,12 +105,12 @@ def test_a_platt_line_that_there_is_not_is_not_drawn() -> None:
 def test_every_diagram_of_the_catalogue_is_drawn_and_no_other() -> None:
     assert set(PLOTS) == set(calibrant.DIAGRAMS)
     with pytest.raises(UnknownPicture, match="reliability"):
-        draw("pie", diagrams()["corp"], PLAIN)
+        draw("pie", diagram("corp"), PLAIN)
 
 
 def test_the_alternative_text_describes_every_bin() -> None:
-    data = diagrams()["reliability"]["data"]
-    alt = draw("reliability", diagrams()["reliability"], PLAIN).alt
+    data = diagram("reliability")["data"]
+    alt = draw("reliability", diagram("reliability"), PLAIN).alt
     for mean, share, count in zip(data["mean_prediction"], data["observed_frequency"], data["count"], strict=True):
         assert f"{mean:.3f} predicted, {share:.3f} observed ({count:.0f} rows)" in alt
 
@@ -119,7 +119,7 @@ def test_knots_of_a_piecewise_linear_map_are_shown() -> None:
     drawn = draw("fit-on-test", piecewise(), PLAIN)
     assert ">knots<" in drawn.content.decode()
     assert "4 knots from 0.220 to 0.700" in drawn.alt
-    assert "knots" not in draw("fit-on-test", diagrams()["fit-on-test"], PLAIN).content.decode()
+    assert "knots" not in draw("fit-on-test", diagram("fit-on-test"), PLAIN).content.decode()
 
 
 def test_predictions_of_one_half_get_the_whole_panel() -> None:
@@ -158,7 +158,7 @@ def test_bins_without_positives_and_without_intervals_are_drawn_on_logit_axes() 
 
 
 def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
-    drawings = [(diagrams()["corp"], PLAIN), (NONE, Caption(1, "binary", "the empty one"))]
+    drawings = [(diagram("corp"), PLAIN), (NONE, Caption(1, "binary", "the empty one"))]
     drawn = draw_several("corp", drawings)
     assert "the empty one: too few rows" in drawn.content.decode()
     assert "1 models" not in drawn.content.decode()
@@ -169,14 +169,14 @@ def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
 @pytest.mark.parametrize("name", PLOTS)
 @pytest.mark.parametrize("models", [1, 2, 7, MOST])
 def test_as_many_models_as_there_are_go_on_one_sheet(name: str, models: int) -> None:
-    drawn = draw_several(name, [(diagrams()[name], PLAIN)] * models, width=400)
+    drawn = draw_several(name, [(diagram(name), PLAIN)] * models, width=400)
     assert drawn.alt.count("Model ") == models
 
 
 @pytest.mark.parametrize("models", [0, MOST + 1])
 def test_no_model_and_too_many_are_refused(models: int) -> None:
     with pytest.raises(InvalidPicture):
-        draw_several("corp", [(diagrams()["corp"], PLAIN)] * models)
+        draw_several("corp", [(diagram("corp"), PLAIN)] * models)
 
 
 def test_measures_by_size_are_drawn_of_the_result_and_of_its_json() -> None:
@@ -269,7 +269,7 @@ def test_a_record_without_bins_has_nothing_to_draw_and_one_bin_is_enough() -> No
 
 
 def test_a_png_is_what_the_svg_of_the_light_theme_is() -> None:
-    auto, light = (draw("corp", diagrams()["corp"], PLAIN, form="png", theme=theme) for theme in ("auto", "light"))
+    auto, light = (draw("corp", diagram("corp"), PLAIN, form="png", theme=theme) for theme in ("auto", "light"))
     assert auto == light
     with Image.open(io.BytesIO(light.content)) as image:
         assert image.info["Description"].startswith("CORP reliability diagram: 1,200 rows")

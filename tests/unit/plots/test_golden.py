@@ -10,7 +10,7 @@ from PIL import Image, ImageFilter
 
 from calibrant.plots.diagram import draw
 from tests.unit.plots.likeness import GOLDEN, Pixels, alike, halved, pixels, unlike
-from tests.unit.plots.specimens import ABOUT, PICTURES, diagrams
+from tests.unit.plots.specimens import ABOUT, PICTURES, diagram
 
 
 def golden(name: str) -> Pixels:
@@ -32,7 +32,7 @@ def test_every_golden_image_is_of_a_picture() -> None:
 
 @pytest.mark.parametrize("moved", [0.03, -0.03])
 def test_a_bar_that_moved_by_three_hundredths_is_not_alike(moved: float) -> None:
-    shown = copy.deepcopy(diagrams()["reliability"])
+    shown = copy.deepcopy(diagram("reliability"))
     for name in ("observed_frequency", "gap", "low", "high", "roof_start", "roof_end"):
         shown["data"][name][7] += moved
     drawn = pixels(halved(draw("reliability", shown, ABOUT, form="png", width=400).content))
@@ -40,7 +40,7 @@ def test_a_bar_that_moved_by_three_hundredths_is_not_alike(moved: float) -> None
 
 
 def test_a_bar_of_the_histogram_that_grew_is_not_alike() -> None:
-    shown = copy.deepcopy(diagrams()["reliability"])
+    shown = copy.deepcopy(diagram("reliability"))
     shown["data"]["histogram"]["share"][10] *= 1.3
     drawn = pixels(halved(draw("reliability", shown, ABOUT, form="png", width=400).content))
     assert not alike(drawn, golden("reliability"))

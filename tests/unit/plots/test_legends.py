@@ -16,7 +16,7 @@ from calibrant.plots.diagram import PLOTS, draw, draw_several, plot_of
 from calibrant.plots.forecasts import FORECAST_PLOTS
 from calibrant.plots.panel import AFTER, BEFORE, Look, Panel, half_window
 from calibrant.plots.timeline import draw_groups, draw_timeline
-from tests.unit.plots.specimens import PICTURES, PLAIN, diagrams, forecast_diagram, piecewise, plane
+from tests.unit.plots.specimens import PICTURES, PLAIN, diagram, forecast_diagram, piecewise, plane
 
 
 class Recorder:
@@ -49,7 +49,7 @@ class Recorder:
 @pytest.mark.parametrize("look", [BEFORE, AFTER], ids=["before", "after"])
 @pytest.mark.parametrize("name", [*PLOTS, *FORECAST_PLOTS])
 def test_the_legend_of_two_overlaid_diagrams_shows_what_is_drawn(name: str, look: Look) -> None:
-    data = (diagrams()[name] if name in PLOTS else forecast_diagram(name, "normal"))["data"]
+    data = (diagram(name) if name in PLOTS else forecast_diagram(name, "normal"))["data"]
     plot, drawn = plot_of(name, data), Recorder()
     plot.show(drawn, data, look)  # type: ignore[arg-type]
     mark = plot.mark(data, look)
@@ -100,13 +100,13 @@ def test_levels_of_forecasts_are_in_full() -> None:
 
 
 def test_the_legend_of_several_models_has_the_marks_of_all() -> None:
-    plain = diagrams()["fit-on-test"], PLAIN
+    plain = diagram("fit-on-test"), PLAIN
     drawn = draw_several("fit-on-test", [plain, (piecewise(), PLAIN)]).content.decode()
     assert ">knots<" in drawn
 
 
 def test_a_slope_below_zero_has_a_minus_sign() -> None:
-    data = {**diagrams()["logit-logit"]["data"], "slope": -0.46, "intercept": -0.1}
+    data = {**diagram("logit-logit")["data"], "slope": -0.46, "intercept": -0.1}
     labels = [key.label for key in plot_of("logit-logit").keys(data, {}, BEFORE)]
     assert "Platt scaling: slope \N{MINUS SIGN}0.46, intercept \N{MINUS SIGN}0.10" in labels
 

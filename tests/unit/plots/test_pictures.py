@@ -13,7 +13,7 @@ from PIL import Image
 
 from calibrant.plots.canvas import Drawn, InvalidPicture, Theme, width
 from calibrant.plots.diagram import draw
-from tests.unit.plots.specimens import PICTURES, PLAIN, diagrams
+from tests.unit.plots.specimens import PICTURES, PLAIN, diagram
 
 SVG = "{http://www.w3.org/2000/svg}"
 WITH_ABOUT = ("reliability", "corp", "logit-logit", "ks-graphs", "fit-on-test-pl", "several")
@@ -72,8 +72,8 @@ def test_title_and_alternative_text_hold_name_rows_reduction_error_and_interval(
 
 
 def test_a_picture_without_its_own_error_shows_that_of_the_diagram() -> None:
-    ece = f"{diagrams()['reliability']['data']['ece_debiased']:.3f}"
-    drawn = draw("reliability", diagrams()["reliability"], PLAIN)
+    ece = f"{diagram('reliability')['data']['ece_debiased']:.3f}"
+    drawn = draw("reliability", diagram("reliability"), PLAIN)
     assert f"debiased ECE {ece}" in drawn.alt
     assert f">debiased ECE {ece}<" in drawn.content.decode()
 

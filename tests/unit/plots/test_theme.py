@@ -23,7 +23,7 @@ from calibrant.plots.canvas import (
     width,
 )
 from calibrant.plots.diagram import draw, draw_several
-from tests.unit.plots.specimens import PLAIN, diagrams
+from tests.unit.plots.specimens import PLAIN, diagram
 
 #: Machado, Oliveira & Fernandes (2009), at full severity, in linear RGB.
 DEFICIENCIES = {
@@ -93,22 +93,22 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:
     about = Caption(10, name, name, (name, 0.5), (0.1, 0.2))
-    for how in ({}, {"after": (diagrams()["reliability"], about)}):
-        drawn = draw("reliability", diagrams()["reliability"], about, form=form, **how)  # type: ignore[arg-type]
+    for how in ({}, {"after": (diagram("reliability"), about)}):
+        drawn = draw("reliability", diagram("reliability"), about, form=form, **how)  # type: ignore[arg-type]
         assert drawn.content
-    assert draw_several("corp", [(diagrams()["corp"], about)] * 2, title=name, form=form).content  # type: ignore[arg-type]
+    assert draw_several("corp", [(diagram("corp"), about)] * 2, title=name, form=form).content  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_text_in_an_svg_and_nothing_else(name: str) -> None:
-    drawn = draw("reliability", diagrams()["reliability"], replace(PLAIN, name=name))
-    plain = draw("reliability", diagrams()["reliability"], replace(PLAIN, name="a" if cleaned(name) else None))
+    drawn = draw("reliability", diagram("reliability"), replace(PLAIN, name=name))
+    plain = draw("reliability", diagram("reliability"), replace(PLAIN, name="a" if cleaned(name) else None))
     found, expected = (ElementTree.fromstring(d.content) for d in (drawn, plain))
     assert [element.tag for element in found.iter()] == [element.tag for element in expected.iter()]
 
 
 def test_short_names_are_complete_and_long_ones_keep_both_ends() -> None:
-    svg = draw("reliability", diagrams()["reliability"], replace(PLAIN, name="<b>$x$ 垃圾</b>")).content.decode()
+    svg = draw("reliability", diagram("reliability"), replace(PLAIN, name="<b>$x$ 垃圾</b>")).content.decode()
     assert ">&lt;b&gt;$x$ 垃圾&lt;/b&gt;<" in svg
     text = shortened("begin " + "x" * 500 + " end", 200, 12)
     assert text.startswith("begin")

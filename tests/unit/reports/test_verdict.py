@@ -87,6 +87,7 @@ def test_the_decision_is_stated_in_cases_and_agrees_with_the_region() -> None:
     assert came == round(happened)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", ["calibrated", "overconfident", "one-region"])
 def test_the_verdict_depends_on_the_numbers_alone(truth: str) -> None:
     report = report_of(*draw(truth, 2_000))
@@ -104,6 +105,7 @@ def _double(risk: Floats) -> Floats:
     return np.full(len(risk), 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("factor", "way"), [(_double, "Too high"), (lambda risk: np.full(len(risk), 1 / 3), "Too low")]

@@ -119,6 +119,7 @@ def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(o
             assert refused(partial(read_json, text, LIMITS)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [b",", b", ", b" ,\n\t"])
 @pytest.mark.parametrize(
     "one", [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"]
