@@ -56,7 +56,7 @@ def known_pair(labels: Sequence[str]) -> tuple[str, str] | None:
     """
     for first, second in (tuple(labels), tuple(labels[::-1])) if len(labels) == 2 else ():
         pair = first.casefold(), second.casefold()
-        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in _NEGATIONS}:
+        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in (*_NEGATIONS, "non")}:
             return first, second
     return None
 

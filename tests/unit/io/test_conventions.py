@@ -471,6 +471,7 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
         # The number at the end of a class orders the columns: SAS, columns sorted as text
         ("BAD,P_BAD1,P_BAD0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
         ("y,p_class1,p_class0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        ("y,prob_event,prob_nonevent\n1,0.75,0.25\n", PLAIN, [[0.25, 0.75]], [1]),
         # A single column of class 0
         ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
