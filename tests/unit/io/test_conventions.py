@@ -449,7 +449,15 @@ def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -
     assert sheet(f"y,p,{name}\n1,0.25,0.5\n0,0.75,0.5\n").predictions.tolist() == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(("predictions", "labels"), [("prob_stay", "churn"), ("prob_away", "home_win")])
+@pytest.mark.parametrize(
+    ("predictions", "labels"),
+    [
+        *(("prob_stay", "churn"), ("prob_away", "home_win"), ("prob_churn", "not_churned"), ("pd", "non_default")),
+        *(("prob_fraud", "is_not_fraud"), ("prob_show", "no_show"), ("prob_valid", "invalid"), ("pd", "repaid")),
+        *(("prob_inactive", "active"), ("prob_approved", "declined"), ("prob_positive", "is_negative")),
+        *(("confidence", "is_wrong"), ("max_prob", "incorrect"), ("not_churn_prob", "churn")),
+    ],
+)
 def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str, labels: str) -> None:
     with pytest.raises(LabelsNeedMapping):
         sheet(f"{labels},{predictions}\n1,0.25\n0,0.75\n")
