@@ -460,7 +460,7 @@ def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -
 )
 def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str, labels: str) -> None:
     with pytest.raises(LabelsNeedMapping):
-        sheet(f"{labels},{predictions}\n1,0.25\n0,0.75\n")
+        sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n")
 
 
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])
