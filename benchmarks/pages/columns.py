@@ -38,7 +38,8 @@ preselected or listed first for a reason.
 
 _OPPOSITES = """
 A column of predictions whose name has the opposite of a word in the name of the labels, such as `p_good` beside `bad`,
-is refused, with a command for each label: the words of the two columns are opposites.
+`p_churn` beside `not_churned` or `p_valid` beside `invalid`, is refused, with a command for each label. Opposites are
+negations and these words.
 
 | Words | Opposites |
 |---|---|"""

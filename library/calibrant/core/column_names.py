@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import pairwise
 
 from calibrant.core.arrays import with_integer
 
@@ -56,7 +57,7 @@ def known_pair(labels: Sequence[str]) -> tuple[str, str] | None:
     """
     for first, second in (tuple(labels), tuple(labels[::-1])) if len(labels) == 2 else ():
         pair = first.casefold(), second.casefold()
-        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in _NEGATIONS}:
+        if pair in PAIRS or pair[0] in {f"{no}{pair[1]}" for no in (*_NEGATIONS, "non")}:
             return first, second
     return None
 
@@ -88,10 +89,15 @@ def is_negation(name: str) -> bool:
     return name.casefold().startswith(_NEGATIONS)
 
 
+#: Words before a word, and beginnings of one, that mean its opposite.
+_NOT, _UN = frozenset(("no", "not", "non")), ("un", "in", "non")
 #: Words for an event and for its opposite, in names of columns.
 OPPOSITES = (
     ("good", "bad"),
-    ("paid repaid performing", "default defaulted nonperforming"),
+    ("paid repaid repay performing", "default defaulted nonperforming unpaid"),
+    ("accept accepted approve approved", "reject rejected decline declined denied"),
+    ("correct right confidence conf max", "incorrect wrong error mistake"),
+    ("positive", "negative"),
     ("survived survive survival alive", "died dead death mortality deceased"),
     ("retained retention stay stayed", "churn churned attrition"),
     ("home", "away"),
@@ -112,10 +118,18 @@ def opposite_in(name: str, other: str) -> str | None:
     ('survived', None, None)
     >>> opposite_in("pd_performing", "default"), opposite_in("p_good_bad", "bad")
     (None, None)
+    >>> opposite_in("p_churn", "not_churned"), opposite_in("p_valid", "invalid"), opposite_in("p_no_show", "no_show")
+    ('churn', 'valid', None)
     """
     words, others = words_of(name), {*words_of(other)}
     if words[:1] == ["pd"]:  # a probability of default, whatever the portfolio is called
-        return None
+        words = ["default"]
+    negated = {after for before, after in pairwise(words_of(other)) if before in _NOT and _NOT.isdisjoint(words)}
+    for word in words:
+        if any(min(len(text), len(word)) > 2 and text[: len(word)] == word[: len(text)] for text in negated):
+            return word
+        if any(text in {f"{no}{word}", word.removeprefix(no)} - {word} for text in others for no in _UN):
+            return word
     for pair in (*OPPOSITES, *(pair[::-1] for pair in OPPOSITES)):
         own, opposites = map(set_of, pair)
         of_one_side = not own.isdisjoint(words) and opposites.isdisjoint(words)
@@ -324,7 +338,7 @@ class Family:
 def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | None:
     """Return the class at the end of a column name: ``cat`` for ``prob_cat``, ``1`` for ``p1``, or None.
 
-    A class that is 0 by its name may also be before the word: ``no`` for ``no_prob``.
+    A class that is 0 by its name, or a negation, may also be before the word: ``no`` for ``no_prob``.
     """
     name = with_integer(name)
     parts = _NUMBERED.fullmatch(name)
@@ -333,7 +347,7 @@ def suffix(name: str, known: frozenset[str] = PREDICTIONS | LOGITS) -> str | Non
     if (split := _after_word(name, known)) is not None:
         return split[1]
     before = _before_word(name, known)
-    return before[1] if before is not None and is_negative(before[1]) else None
+    return before[1] if before is not None and (is_negative(before[1]) or is_negation(before[1])) else None
 
 
 def numbered(names: Sequence[str], known: frozenset[str]) -> list[Family]:

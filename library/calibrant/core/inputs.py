@@ -34,7 +34,15 @@ from calibrant.core.batch import (
     read_predictions,
 )
 from calibrant.core.cells import WeightsKind
-from calibrant.core.column_names import booleans, class_readings, common_start, integer, is_reversed
+from calibrant.core.column_names import (
+    booleans,
+    class_readings,
+    common_start,
+    integer,
+    is_negative,
+    is_reversed,
+    suffix,
+)
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -89,6 +97,8 @@ class Rows:
     #: Whether labels are numbers of columns that are named and not sorted by name.
     by_position: bool = False
     scale: InputScale = "probability"
+    #: The name of a single column of predictions, if it has one.
+    column_name: str | None = None
 
     def warn_of_kind(self, whose: str = "") -> None:
         """Warn the caller of a public function of predictions that are probably not those of class 1. O(n K).
@@ -109,7 +119,11 @@ class Rows:
                 f"{whose}all predictions are 0 or 1, like predicted classes; pass probabilities, such as those of "
                 "predict_proba"
             )
-        if are_of_other_class(p, self.batch.labels):
+        of_class_0 = self.column_name is not None and is_negative(suffix(self.column_name) or "")
+        if of_class_0 and not (self.class_names is not None and is_negative(self.class_names[-1])):
+            shown = str(self.column_name)[:_LONG]
+            warn(f"{whose}predictions are named {shown!r}, after class 0; pass those of class 1")
+        elif are_of_other_class(p, self.batch.labels):
             warn(whose + of_other_class(p, self.batch.predictions.scale))
 
 
@@ -245,7 +259,7 @@ def read_rows(
             remedy = "for other labels pass pos_label, or class_names=[negative, positive]"
         raise InvalidLabel(f"{error}; {remedy}", error.offences) from error
     names = None if groups is None else group_names(groups)
-    return Rows(batch, values, numbers, names, read.names, read.by_position, scale)
+    return Rows(batch, values, numbers, names, read.names, read.by_position, scale, read.columns.single)
 
 
 def _with_columns(error: OutOfRange, columns: _FrameColumns) -> OutOfRange:
@@ -319,12 +333,14 @@ def _models(predictions: Any, scale: Scale) -> Mapping[str, Any]:
 class _FrameColumns:
     """Predictions (n,) or (n, K), the names of their columns, if there are any, and whether their order means anything.
 
-    ``readings`` are the class names that the names of the columns may stand for.
+    ``readings`` are the class names that the names of the columns may stand for; ``single`` is the name of predictions
+    (n,).
     """
 
     values: Array
     names: list[str] | None = None
     ordered: bool = True
+    single: str | None = None
 
     @cached_property
     def readings(self) -> list[tuple[str, ...]]:
@@ -389,8 +405,9 @@ def _named_columns(predictions: Any, known: tuple[str, ...] | None, labels: Any)
     values = array_of(predictions, "predictions")
     if values.ndim > 2:
         raise WrongShape.at("/predictions", f"have {values.ndim} dimensions; {_as_rows(predictions, values, labels)}")
-    if values.ndim == 2 and values.shape[1] == 1:
-        return _FrameColumns(values[:, 0])
+    if values.ndim == 1 or values.shape[1] == 1:
+        single = predictions.columns[0] if is_frame(predictions) else getattr(predictions, "name", None)
+        return _FrameColumns(_flat(values), single=single if isinstance(single, str) else None)
     names = predictions.columns if is_frame(predictions) else getattr(predictions, "column_names", None)
     named = is_frame(predictions) or isinstance(names, list)  # ``columns`` of a table of Arrow are arrays
     return _FrameColumns(values, text_names(names) if named and names is not None else None)

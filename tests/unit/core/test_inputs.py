@@ -546,3 +546,14 @@ def test_the_names_of_integers_are_numbered_as_those_of_their_texts(values: Any)
     assert (list(clusters), clusters[0], clusters[1:]) == (texts, texts[0], texts[1:])
     assert numbered_names(clusters)[0] == distinct
     assert numbered_names(clusters)[1].tolist() == numbers.tolist()
+
+
+@pytest.mark.parametrize("name", ["prob_0", "P(Y=0)", "no_prob"])
+def test_a_single_column_named_after_class_0_warns_unless_that_is_the_positive_class(name: str) -> None:
+    p, y = draw_event(200)
+    for predictions in (pd.Series(1.0 - p, name=name), pd.DataFrame({name: 1.0 - p}), pl.Series(name, 1.0 - p)):
+        with pytest.warns(UserWarning, match="after class 0; pass those of class 1"):
+            calibrant.evaluate(predictions, y, measures=["ece"])
+    of_class_0 = calibrant.evaluate(pd.Series(1.0 - p, name=name), y, pos_label=0, measures=["ece"])
+    of_event = calibrant.evaluate(pd.Series(1.0 - p, name="p"), 1 - y, measures=["ece"])
+    assert of_class_0["ece"].value == of_event["ece"].value

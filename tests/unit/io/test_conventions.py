@@ -449,10 +449,18 @@ def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -
     assert sheet(f"y,p,{name}\n1,0.25,0.5\n0,0.75,0.5\n").predictions.tolist() == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(("predictions", "labels"), [("prob_stay", "churn"), ("prob_away", "home_win")])
+@pytest.mark.parametrize(
+    ("predictions", "labels"),
+    [
+        *(("prob_stay", "churn"), ("prob_away", "home_win"), ("prob_churn", "not_churned"), ("pd", "non_default")),
+        *(("prob_fraud", "is_not_fraud"), ("prob_show", "no_show"), ("prob_valid", "invalid"), ("pd", "repaid")),
+        *(("prob_inactive", "active"), ("prob_approved", "declined"), ("prob_positive", "is_negative")),
+        *(("confidence", "is_wrong"), ("max_prob", "incorrect"), ("not_churn_prob", "churn")),
+    ],
+)
 def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str, labels: str) -> None:
     with pytest.raises(LabelsNeedMapping):
-        sheet(f"{labels},{predictions}\n1,0.25\n0,0.75\n")
+        sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n")
 
 
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])
@@ -471,6 +479,7 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
         # The number at the end of a class orders the columns: SAS, columns sorted as text
         ("BAD,P_BAD1,P_BAD0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
         ("y,p_class1,p_class0\n1,0.75,0.25\n0,0.25,0.75\n", PLAIN, [[0.25, 0.75], [0.75, 0.25]], [1, 0]),
+        ("y,prob_event,prob_nonevent\n1,0.75,0.25\n", PLAIN, [[0.25, 0.75]], [1]),
         # A single column of class 0
         ("y,p_false\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
         ("y,prob_negative\n1,0.25\n0,0.75\n", PLAIN, [0.25, 0.75], [0, 1]),
