@@ -102,6 +102,7 @@ def test_wrong_names_are_named_and_never_echoed(
     assert "secret" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_large_body_of_names_is_read_in_pieces(http: httpx.Client) -> None:
     n = 400_000
     p = np.round(np.random.default_rng(0).random(n), 3)

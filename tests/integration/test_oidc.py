@@ -240,7 +240,9 @@ def test_there_are_at_least_a_hundred_hostile_tokens() -> None:
     assert len(HOSTILE) >= 100
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if i % 4 else []) for i, name in enumerate(HOSTILE)]
+)
 def test_a_hostile_token_is_refused_without_a_trace_of_it(
     api: httpx.Client, published: TokenIssuer, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:

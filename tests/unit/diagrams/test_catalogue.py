@@ -203,6 +203,7 @@ def test_narrow_predictions_are_widened() -> None:
                 np.testing.assert_allclose(found[key], other[key], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_diagram_stays_below_a_hundred_kilobytes() -> None:
     random = np.random.default_rng(0)
     c = random.random(200_000)
