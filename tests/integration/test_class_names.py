@@ -128,6 +128,7 @@ def test_the_client_takes_what_the_library_takes(client: Calibrant) -> None:
         client.evaluate([0.1, 0.9], [0, 1], weights=[1, 1], sample_weight=[1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "more"),
     [

@@ -389,6 +389,7 @@ def fail(issuer: TokenIssuer, name: str) -> None:
         issuer.answers = {f"/realms/main/{failure[0]}": failure[1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILURES)
 async def test_a_failing_issuer_leaves_the_known_keys_in_use(
     published: TokenIssuer, name: str, caplog: pytest.LogCaptureFixture

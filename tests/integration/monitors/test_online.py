@@ -178,6 +178,7 @@ class Killed(Exception):
     """The process ends."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(7))
 @pytest.mark.parametrize("method", ["transaction", "execute_command"])
 def test_a_process_may_end_before_any_command(

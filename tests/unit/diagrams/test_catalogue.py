@@ -104,6 +104,7 @@ def test_fits_of_some_methods_are_jobs() -> None:
     assert Evaluation(read_requests(["ks"]), diagrams=read_diagrams(NAMES)).inline
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["classwise", "canonical"])
 def test_a_diagram_is_of_one_event(reduction: str) -> None:
     random = np.random.default_rng(0)
