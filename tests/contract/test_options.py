@@ -139,6 +139,7 @@ def test_a_new_option_does_not_make_the_resamples_of_a_measure_slow() -> None:
     assert not slow, f"{', '.join(slow)}: {remedy}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", sorted(AT_ONCE))
 def test_a_new_option_of_a_measure_counts_wherever_the_measure_is_used(

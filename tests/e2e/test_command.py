@@ -92,6 +92,14 @@ def _serving(folder: Path, log: IO[bytes], *arguments: str) -> Iterator[tuple[su
             process.stdout.close()
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[tuple[Path, subprocess.Popen[bytes], str]]:
+    """The folder, the process and the address of a service that tests of this file share."""
+    with store_folder() as folder, (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
+        _until_ready(url)
+        yield folder, process, url
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_stops_cleanly_and_keeps_its_maps(folder: Path, number: signal.Signals) -> None:
     with (folder / "log").open("wb") as log:
@@ -123,15 +131,29 @@ def test_a_killed_serve_leaves_no_process_behind(folder: Path) -> None:
         _until_gone(children)
 
 
-def test_a_second_serve_on_the_same_folder_or_port_is_refused(folder: Path) -> None:
-    with (folder / "log").open("wb") as log, _serving(folder, log) as (_, url):
-        same_folder = _run("serve", "--port", "0", "--data", str(folder / "data"))
-        assert same_folder.returncode == 1
-        assert "in use" in same_folder.stderr
-        port = url.rpartition(":")[2]
-        same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
-        assert same_port.returncode == 1
-        assert f"port {port}: Address already in use; choose another --port, or 0" in same_port.stderr
+def test_an_idle_api_is_small(running: tuple[Path, subprocess.Popen[bytes], str]) -> None:
+    _, process, _ = running
+    for child in _children(process.pid):
+        if b"api" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+            status = Path(f"/proc/{child}/status").read_text()
+            resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+            assert int(resident.split()[1]) < 180 * 1024
+            assert b"libtorch" not in Path(f"/proc/{child}/maps").read_bytes()
+            return
+    pytest.fail("there is no API process")
+
+
+def test_a_second_serve_on_the_same_folder_or_port_is_refused(
+    folder: Path, running: tuple[Path, subprocess.Popen[bytes], str]
+) -> None:
+    used, _, url = running
+    same_folder = _run("serve", "--port", "0", "--data", str(used / "data"))
+    assert same_folder.returncode == 1
+    assert "in use" in same_folder.stderr
+    port = url.rpartition(":")[2]
+    same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
+    assert same_port.returncode == 1
+    assert f"port {port}: Address already in use; choose another --port, or 0" in same_port.stderr
     no_number = _run(
         "serve",
         "--port",
@@ -170,8 +192,9 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
     assert str(kept) in (folder / "log").read_text()
 
 
-def test_a_worker_that_dies_is_started_again(folder: Path) -> None:
-    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url), Calibrant(url) as client:
+def test_a_worker_that_dies_is_started_again(running: tuple[Path, subprocess.Popen[bytes], str]) -> None:
+    _, process, url = running
+    with Calibrant(url) as client:
         client.ready()
         for child in _children(process.pid):
             command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
@@ -321,16 +344,3 @@ def test_the_command_says_its_version_and_lists_its_commands() -> None:
     helped = _run("--help")
     for name in ("serve", "api", "worker", "demo", "backup", "restore"):
         assert name in helped.stdout
-
-
-def test_an_idle_api_is_small(folder: Path) -> None:
-    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
-        _until_ready(url)
-        for child in _children(process.pid):
-            if b"api" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-                status = Path(f"/proc/{child}/status").read_text()
-                resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-                assert int(resident.split()[1]) < 180 * 1024
-                assert b"libtorch" not in Path(f"/proc/{child}/maps").read_bytes()
-                return
-        pytest.fail("there is no API process")

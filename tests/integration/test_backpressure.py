@@ -195,7 +195,13 @@ def test_the_last_ends_of_jobs_that_ran_are_kept(redis: Redis, store: Store) -> 
     assert [end.moment for end in ends] == sorted((end.moment for end in ends), reverse=True)
 
 
-@pytest.mark.parametrize(("apart", "seconds"), [(0.001, 1), (2.0, 2), (20.0, 20), (1000.0, MOST_FOR_PLACE)])
+@pytest.mark.parametrize(
+    ("apart", "seconds"),
+    [
+        (20.0, 20),
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((0.001, 1), (2.0, 2), (1000.0, MOST_FOR_PLACE))),
+    ],
+)
 def test_retry_after_of_a_refusal_is_the_measured_time_until_a_place_is_free(
     redis: Redis, redis_url: str, apart: float, seconds: int
 ) -> None:

@@ -102,6 +102,7 @@ def test_wrong_names_are_named_and_never_echoed(
     assert "secret" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_large_body_of_names_is_read_in_pieces(http: httpx.Client) -> None:
     n = 400_000
     p = np.round(np.random.default_rng(0).random(n), 3)
@@ -127,6 +128,7 @@ def test_the_client_takes_what_the_library_takes(client: Calibrant) -> None:
         client.evaluate([0.1, 0.9], [0, 1], weights=[1, 1], sample_weight=[1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "more"),
     [

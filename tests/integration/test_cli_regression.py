@@ -33,6 +33,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
     return found
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_the_same_with_a_server(service: Stack, csv: Path) -> None:
     asked = ("evaluate", csv, "--regression", "--group", "site", "--interval", "0.9", "--seed", "3")
     assert _run(service.url, *asked).stdout == _run(None, *asked).stdout != ""
@@ -67,6 +68,7 @@ def test_a_map_of_a_server_is_fitted_applied_and_evaluated(service: Stack, csv: 
     assert by_server["in_sample"] is True
 
 
+@pytest.mark.slow
 def test_a_diagram_and_a_report_come_from_the_server(service: Stack, csv: Path, tmp_path: Path) -> None:
     for name in ("pit", "fan"):
         out = tmp_path / f"{name}.svg"

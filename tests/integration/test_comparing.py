@@ -83,6 +83,7 @@ def test_a_long_comparison_is_a_job_with_the_same_answer(http: httpx.Client, cli
     assert len(long["measures"]["ece-pl"]["ranking"]) == 2
 
 
+@pytest.mark.slow
 def test_five_batches_have_a_power_law_and_four_have_not(client: Calibrant, batches: list[tuple[Any, Any]]) -> None:
     stored = [client.upload(p, y).id for p, y in batches]
     record = client.fit("platt", stored[0])

@@ -149,6 +149,7 @@ def test_folders_name_groups(engine: Any, cluster: Client, folder: Path) -> None
     assert len(found.of_group("3")) == N // FILES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_vectors_are_reduced_where_they_lie(engine: Any, cluster: Client, folder: Path, table: pa.Table) -> None:
     logits = table["z"].combine_chunks().flatten().to_numpy().reshape(-1, 3)

@@ -149,7 +149,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("form", [pytest.param([], marks=pytest.mark.slow), ["--json"]], ids=["text", "json"])
 def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
     flags = ["--label", "y", *([] if "--prediction" in flags else ["--prediction", "p"]), *flags]
     here, there = (_run(server, "decide", csv, *flags, *form) for server in (None, service.url))

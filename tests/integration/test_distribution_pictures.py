@@ -132,6 +132,7 @@ def test_a_report_has_the_verdict_and_the_recommendation_of_the_library(api: htt
     assert page.text.count("<figure") == library.count("<figure") > 2
 
 
+@pytest.mark.slow
 def test_a_report_by_a_job_is_the_same_page(service: Stack) -> None:
     rows = _json(_rows("quantiles", 200)) | {"weights": [1.0, 2.0] * 100}
     with httpx.Client(base_url=service.url, timeout=600) as http:

@@ -535,7 +535,7 @@ def test_a_measure_that_takes_long_for_its_rows_or_groups_runs_as_a_job(
     assert api.delete(queued.headers["Location"]).status_code in (200, 409)
 
 
-@pytest.mark.parametrize("client_kind", ["sync", "async"])
+@pytest.mark.parametrize("client_kind", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:
     rows = _rows(kind)

@@ -281,12 +281,13 @@ def test_a_body_that_is_cut_off_anywhere_is_refused(http: httpx.Client, kind: st
 
 
 @pytest.mark.parametrize("kind", GOOD)
-@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@pytest.mark.parametrize("encoding", ["gzip", pytest.param("zstd", marks=pytest.mark.slow)])
 def test_packed_bodies_give_the_same_report(http: httpx.Client, kind: str, encoding: str) -> None:
     packed = gzip.compress(GOOD[kind]) if encoding == "gzip" else zstandard.compress(GOOD[kind])
     assert body_of(_post(http, kind, packed, encoding)) == _post(http, NPZ, GOOD[NPZ]).json()
 
 
+@pytest.mark.slow
 def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(service: Stack) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     head = f"POST /evaluate HTTP/1.1\r\nHost: {host}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"

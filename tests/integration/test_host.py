@@ -224,6 +224,7 @@ def test_instances_with_the_names_of_classes_in_any_order_give_predictions_with_
     assert event == {"predictions": hosted()["top"].apply(SOME).tolist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_objects", [False, True])
 def test_many_instances_are_read_and_written_in_pieces(of_objects: bool) -> None:
     rows = np.random.default_rng(2).dirichlet(np.ones(3), 20_000)

@@ -101,6 +101,7 @@ def test_every_batch_has_a_report(http: httpx.Client, rows: dict[str, Any]) -> N
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
 
 
+@pytest.mark.slow
 def test_a_report_covers_one_map_and_several_maps(http: httpx.Client) -> None:
     fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
     with_groups = ROWS | {"groups": ["north", "south"] * 250}

@@ -240,7 +240,9 @@ def test_there_are_at_least_a_hundred_hostile_tokens() -> None:
     assert len(HOSTILE) >= 100
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if i % 4 else []) for i, name in enumerate(HOSTILE)]
+)
 def test_a_hostile_token_is_refused_without_a_trace_of_it(
     api: httpx.Client, published: TokenIssuer, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
@@ -387,6 +389,7 @@ def fail(issuer: TokenIssuer, name: str) -> None:
         issuer.answers = {f"/realms/main/{failure[0]}": failure[1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILURES)
 async def test_a_failing_issuer_leaves_the_known_keys_in_use(
     published: TokenIssuer, name: str, caplog: pytest.LogCaptureFixture

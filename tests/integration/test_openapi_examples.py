@@ -41,6 +41,8 @@ NOT_BY_A_REQUEST = {
     *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),
 }  # fmt: skip
 
+pytestmark = pytest.mark.slow
+
 Answers = list[tuple[Example, httpx.Response]]
 
 
@@ -102,7 +104,6 @@ def test_every_header_that_is_sent_is_in_the_document(recorded: dict[str, Any], 
             assert not missing, f"{example.call} {example.name}: {missing}"
 
 
-@pytest.mark.slow
 def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen: Answers, service: Any) -> None:
     document = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     for example, answer in seen:
@@ -119,7 +120,6 @@ def test_a_call_that_only_reads_stores_nothing(recorded: dict[str, Any], service
     assert answered == {example.call for example in _reading()}
 
 
-@pytest.mark.slow
 def test_every_problem_that_a_request_brings_about_has_a_recorded_example(recorded: dict[str, Any]) -> None:
     assert set(recorded["problems"]) == set(TABLE) - NOT_BY_A_REQUEST
     assert all(problem["type"] == f"/problems/{code}" for code, problem in recorded["problems"].items())

@@ -326,6 +326,7 @@ def _but_for(text: str, path: str) -> str:
     return text.replace(path.partition("?")[0], "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["platt", "beta", "temperature"])
 def test_the_page_fits_what_the_report_compared(visitor: Visitor, method: str) -> None:
     rows = {"predictions": [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]] * 25, "labels": [0, 1, 0, 1] * 25}

@@ -243,6 +243,7 @@ def test_a_truncated_form_is_reported_as_truncated(visitor: Visitor) -> None:
     assert visitor.post("/ui/upload", content=whole, headers=kind).status_code == 303
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis, redis_url: str) -> None:
     packed = gzip.compress(b"p,y\n" + b"0.125,0\n0.875,1\n" * 200_000)
     assert len(packed) < 20_000

@@ -134,7 +134,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("on_server", [False, True])
+@pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_command_recommends_as_the_library_and_prints_the_fit(service: Stack, file: Path, on_server: bool) -> None:
     words = ["recommend", str(file), "--prediction", "score", "--drop-missing"]
     words += ["--server", service.url] if on_server else []

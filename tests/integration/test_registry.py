@@ -723,7 +723,9 @@ TRICKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize(
+    "trick", [pytest.param(trick, marks=[pytest.mark.slow] if i % 3 else []) for i, trick in enumerate(TRICKS)]
+)
 def test_hostile_names_of_maps_match_nothing(http: httpx.Client, trick: str) -> None:
     calls: list[tuple[str, str, Any]] = [
         ("GET", f"/maps/{trick}", None),

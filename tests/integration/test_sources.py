@@ -110,6 +110,7 @@ def test_an_evaluation_by_reference_differs_from_that_of_the_same_rows_in_a_body
     assert (basis["form"], basis["rows"], basis["files"], basis["tolerance"]) == ("rows", 600, 2, None)
 
 
+@pytest.mark.slow
 def test_conditions_and_groups_select_other_rows_than_those_of_the_files(served: Served) -> None:
     where = [["country", "=", "no"], ["score", "<", 0.5]]
     columns = COLUMNS | {"groups": "segment"}

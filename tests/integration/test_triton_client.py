@@ -82,7 +82,9 @@ def _tensor(values: npt.NDArray[Any], datatype: str, *, binary: bool) -> tritonc
 @pytest.mark.parametrize(("datatype", "dtype"), [("FP64", np.float64), ("FP32", np.float32)])
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
 @pytest.mark.parametrize("asked", [True, False, None], ids=["binary-out", "json-out", "all-out"])
-@pytest.mark.parametrize("packed", [None, "gzip", "deflate"])
+@pytest.mark.parametrize(
+    "packed", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in ("gzip", "deflate"))]
+)
 def test_tensors_are_calibrated_as_the_library_does(
     maps: dict[str, Any],
     call: Call,

@@ -1,4 +1,4 @@
-"""The tutorials: every code cell runs, in order, in a process of its own; warnings are errors."""
+"""The tutorials: every code cell runs, in order, in a fork of one process; warnings are errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,33 +21,52 @@ CELL = re.compile(
     r"^```\{code-cell\} ipython3\n(?P<metadata>---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-#: Runs cells, each given by its first line in the page and its code: tracebacks show the page.
+#: Loads what tutorials have in common, then runs tutorials, each in a fork: a line names its folder, its page, and its
+#: cells by their first line in the page and their code, so that tracebacks show the page. Answers with its status.
 RUN = """
-import json, sys
-page, cells = json.load(sys.stdin)
-names = {"__name__": "__main__"}
-for line, code in cells:
-    exec(compile("\\n" * line + code, page, "exec"), names)
+import json, os, sys
+import IPython.display, matplotlib.pyplot, pandas, sklearn.linear_model, calibrant
+
+for request in sys.stdin:
+    folder, page, cells = json.loads(request)
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.dup2(os.open("errors", os.O_WRONLY | os.O_CREAT), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stdin.close()
+        names = {"__name__": "__main__"}
+        for line, code in cells:
+            exec(compile("\\n" * line + code, page, "exec"), names)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """The process that runs tutorials; warnings are errors."""
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", RUN],
+        env=os.environ | {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_every_cell_of_a_tutorial_runs(name: str, tmp_path: Path) -> None:
+def test_every_cell_of_a_tutorial_runs(name: str, runner: subprocess.Popen[str], tmp_path: Path) -> None:
     page = FOLDER / f"{name}.md"
     text = page.read_text("utf-8")
     cells = [(text.count("\n", 0, cell.start("code")), cell["code"]) for cell in CELL.finditer(text)]
     assert len(cells) == text.count("```{code-cell}")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RUN],
-        input=json.dumps([str(page), cells]),
-        cwd=tmp_path,
-        env=os.environ | {"IPYTHONDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    assert runner.stdin is not None
+    assert runner.stdout is not None
+    runner.stdin.write(json.dumps([str(tmp_path), str(page), cells]) + "\n")
+    runner.stdin.flush()
+    assert runner.stdout.readline() == "0\n", (tmp_path / "errors").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", TUTORIALS)

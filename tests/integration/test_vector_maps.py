@@ -66,6 +66,7 @@ def test_a_long_fit_of_every_class_is_a_job(http: httpx.Client, client: Calibran
 CLUSTERS = [f"patient {i // 5}" for i in range(len(LABELS))]
 
 
+@pytest.mark.slow
 def test_clusters_stay_in_one_fold_at_once_and_in_a_job(http: httpx.Client, client: Calibrant) -> None:
     fit = BODY | {"method": "multinomial", "clusters": CLUSTERS}
     record = _post(http, "/maps", fit).json()

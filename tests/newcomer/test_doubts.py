@@ -17,6 +17,7 @@ from tests.newcomer.conftest import Typed
 from tests.rows import draw_classes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", ["", ".", "-", "NULL", "\\N", "unknown", "#VALUE!", "-9", "99"])
 def test_a_label_with_gaps_is_offered_beside_another_flag(typed: Typed, scores: Any, gap: str) -> None:
     """Evaluate predictions of an outcome that some rows lack, beside a feature of 0 and 1."""
@@ -66,6 +67,7 @@ def test_random_and_few_predictions_are_not_reported_as_of_the_other_class(score
     calibrant.evaluate(np.full(600, 0.3), y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["avg_logprob", "logprob", "log_prob", "logp"])
 def test_logarithms_of_probabilities_are_not_logits(typed: Typed, scores: Any, name: str) -> None:
     """Evaluate the log-probabilities of answers of a language model, which an option would make logits."""

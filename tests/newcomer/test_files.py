@@ -199,6 +199,7 @@ def test_damage_done_by_a_spreadsheet_is_named(typed: Typed, text: str, flags: s
     assert remedy in error_of(typed(f"calibrant evaluate excel.csv {flags}"), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sign", "mark", "flags"), [("%", ".", ""), (" %", ",", " --decimal ,")])
 @pytest.mark.parametrize("column", ["p", "score"])
 def test_percent_signs_are_read_with_the_scale_percent(

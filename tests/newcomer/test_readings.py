@@ -190,6 +190,7 @@ def test_rounded_rows_are_read_alike_by_the_command_and_the_library(typed: Typed
     assert values_of(typed, "calibrant evaluate rounded.csv --measure brier")["brier"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "xlsx"])
 @pytest.mark.parametrize("written", ["[{0}]", "[[{0}]]", "tensor({0})", "array([{0}])", "{{{0}}}", "({0},)"])
 def test_texts_of_one_element_are_that_element(typed: Typed, scores: Any, form: str, written: str) -> None:

@@ -29,6 +29,7 @@ other_class = pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 # --- Two columns whose classes have no names
 
 
+@pytest.mark.slow
 @other_class
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "npz"])
 @pytest.mark.parametrize(
@@ -108,6 +109,7 @@ def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores
     assert found == _of_library(p, right, reduction="confidence") == _of_library(p, right)
 
 
+@pytest.mark.slow
 @other_class
 @pytest.mark.parametrize("threshold", [0.8, 1.0])
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), ("0.0", "1.0"), ("no", "yes"), ("ham", "spam")])
@@ -241,6 +243,7 @@ def test_small_numbers_in_a_column_of_percentages_may_be_probabilities(typed: Ty
 # --- Log-likelihoods of choices, and columns of classes that the labels number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["{}_logprob", "{}_ll", "log_prob_{}", "logit_{}", "lp_{}", "choice {}"])
 @pytest.mark.parametrize("numbered", [False, True])
 def test_every_remedy_for_the_logits_of_choices_leads_to_their_softmax(

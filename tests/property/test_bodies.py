@@ -50,6 +50,7 @@ def test_a_changed_body_of_arrays_is_read_or_refused(kind: str, data: st.DataObj
         assert all(isinstance(array, np.ndarray) for array in found.arrays.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ROWS_READERS)
 @settings(max_examples=examples(40, 2000))
 @given(data=st.data())

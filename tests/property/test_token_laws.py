@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def verify(token: str) -> Caller | None:
         return None
 
 
+@pytest.mark.slow
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
 def test_no_text_is_a_token(text: str) -> None:
     assert verify(text) is None

@@ -27,6 +27,7 @@ def test_sizes_and_repetitions_are_those_of_the_protocol(batch: tuple[Any, Any])
     assert len(found.sizes) == STEPS
 
 
+@pytest.mark.slow
 def test_an_unbiased_measure_stays_level_and_plain_ece_comes_down(batch: tuple[Any, Any]) -> None:
     found = measure_by_size(*batch, measures=["accuracy", "ece"], start_repetitions=400)
     accuracy, ece = found.curves["accuracy"], found.curves["ece"]

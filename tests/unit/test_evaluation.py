@@ -122,6 +122,7 @@ def test_groups_that_were_found_once_are_those_of_their_names(batch: tuple[Any, 
     assert evaluation.check(rows, groups).members is evaluation.check(rows, groups).members
 
 
+@pytest.mark.slow
 def test_a_thousand_groups_are_the_most(batch: tuple[Any, Any]) -> None:
     p, y = batch
     report = calibrant.evaluate(p[:1000], y[:1000], groups=[str(i) for i in range(1000)])

@@ -78,6 +78,7 @@ def test_an_event_of_the_sdk_counts_once(store: Store, send: Callable[..., dict[
     assert counted(ledger) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["order-17", "100%", "a b", 'say "x"', "Größe", "a%2Fb"])
 def test_a_label_finds_its_prediction_by_the_id_of_the_event(
     store: Store, api: httpx.Client, mode: str, send: Callable[..., dict[str, Any]], name: str

@@ -97,6 +97,7 @@ def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Stor
     assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
 
 
+@pytest.mark.slow
 def test_concurrent_looks_raise_one_alarm(store: Store) -> None:
     record = begun(store, rules=[{"kind": "evidence"}, THRESHOLD], hooks=HOOKS)
     now = pour(store, record, 0, rows(5000, 0, shift=1.0))

@@ -134,6 +134,7 @@ def test_versions_caused_by_evidence_are_separated_by_a_pause(store: Store) -> N
     assert gaps.min() >= 4 * HOUR
 
 
+@pytest.mark.slow
 def test_every_prediction_can_be_repeated_from_the_stored_versions(store: Store) -> None:
     champion(store, "m")
     record = online(store, map="m@champion", level=0.999999)
@@ -157,6 +158,7 @@ def test_every_prediction_can_be_repeated_from_the_stored_versions(store: Store)
     assert again.to_document() == state(store, record).to_document()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 8])
 def test_a_bucket_counts_once_for_concurrent_and_repeated_updates(store: Store, threads: int) -> None:
     record = online(store, level=0.999999)
@@ -176,6 +178,7 @@ class Killed(Exception):
     """The process ends."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(7))
 @pytest.mark.parametrize("method", ["transaction", "execute_command"])
 def test_a_process_may_end_before_any_command(
@@ -328,6 +331,7 @@ def test_evidence_continues_over_versions(store: Store) -> None:
     assert standing_of(store, record).applied == store.aliases.get("m", "champion").map
 
 
+@pytest.mark.slow
 def test_old_states_are_dropped_once_their_buckets_are_counted(store: Store) -> None:
     record = online(store, level=0.999999)
     hours(store, record, 0, 40)

@@ -298,6 +298,7 @@ def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str
         assert answer.json()["type"].endswith("prediction-kind-mismatch"), answer.text
 
 
+@pytest.mark.slow
 def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
     monitor = made(http, kind)
     page = f"/ui{monitor}"
@@ -453,6 +454,7 @@ COLUMNS: dict[str, tuple[str, list[object]]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
     http: httpx.Client, service: Stack, kind: str, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_rows_without_influence_do_not_change_a_network() -> None:
     assert q[:, 0].max() < 0.05
 
 
+@pytest.mark.slow
 def test_tied_constant_and_extreme_predictions_give_finite_networks() -> None:
     random = np.random.default_rng(3)
     y = random.integers(0, K, N)

@@ -147,6 +147,7 @@ def test_the_origin_has_the_library_versions_and_no_path_of_this_machine() -> No
     assert Origin.read(json.loads(json.dumps(origin.to_dict()))).digest == origin.digest
 
 
+@pytest.mark.slow
 def test_packages_that_are_not_loaded_yet_have_the_version_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     import sklearn
 

@@ -165,6 +165,7 @@ def _outside() -> list[tuple[str, Setting, str]]:
     return below + [case for case in above if float(case[2]) > case[1].high] + floats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "setting", "value"), _outside(), ids=str)
 def test_a_number_out_of_range_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, setting: Setting, value: str

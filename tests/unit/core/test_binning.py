@@ -127,6 +127,7 @@ def _plain_sweep(cells: Cells) -> int:
     return len(cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_the_sweep_follows_its_definition_on_any_data(seed: int) -> None:
     random = np.random.default_rng(seed)

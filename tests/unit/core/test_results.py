@@ -274,6 +274,7 @@ def test_a_comparison_is_a_table() -> None:
     assert "<table" in found._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 @pytest.mark.parametrize("how", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
 def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> None:

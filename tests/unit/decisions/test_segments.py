@@ -231,6 +231,7 @@ def test_thousands_of_categories_are_searched_by_their_frequent_ones() -> None:
     assert _names(search(Event(p, y), features, SegmentOptions()))[0] == "city = c0"
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_search_does_not_grow_with_segments_that_have_no_rows() -> None:
     random, n = np.random.default_rng(8), 4000
     p = random.random(n)

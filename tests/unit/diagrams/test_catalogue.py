@@ -104,6 +104,7 @@ def test_fits_of_some_methods_are_jobs() -> None:
     assert Evaluation(read_requests(["ks"]), diagrams=read_diagrams(NAMES)).inline
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["classwise", "canonical"])
 def test_a_diagram_is_of_one_event(reduction: str) -> None:
     random = np.random.default_rng(0)
@@ -203,6 +204,7 @@ def test_narrow_predictions_are_widened() -> None:
                 np.testing.assert_allclose(found[key], other[key], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_diagram_stays_below_a_hundred_kilobytes() -> None:
     random = np.random.default_rng(0)
     c = random.random(200_000)

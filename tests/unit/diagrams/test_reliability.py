@@ -228,6 +228,7 @@ def test_maps_on_logit_axes_have_the_options_of_their_fit(event: Event) -> None:
     assert caught.value.offences[0].pointer == "/diagrams/0/options"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["iop-oi", "iop-op"])
 def test_order_preserving_maps_of_two_classes_are_drawn_on_logit_axes(event: Event, method: str) -> None:
     picture = _logit(event, method=method)

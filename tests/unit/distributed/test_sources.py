@@ -399,6 +399,7 @@ def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path)
 # --- Memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["list", "columns", "arrow"])
 def test_wide_rows_are_read_in_batches_of_more_bytes(tmp_path: Path, kind: str) -> None:
     k, n = 500, 20_000

@@ -357,6 +357,7 @@ def test_a_frequency_of_two_is_the_row_twice_and_importance_counts_by_its_ratios
     np.testing.assert_allclose(one, counted, atol=near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "options"), VARIANTS)
 def test_documents_round_trip_and_stay_probabilities(method: str, options: dict[str, Any]) -> None:
     random = np.random.default_rng(7)

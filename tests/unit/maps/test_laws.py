@@ -96,6 +96,7 @@ def test_a_curve_gives_probabilities(name: str) -> None:
     np.testing.assert_allclose(np.clip(fitted.apply(GRID, clip=False), 0.0, 1.0), q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVENTS if name != "identity"])
 def test_predictions_of_0_and_1_that_were_wrong_become_probabilities_in_between(name: str) -> None:
     p, y = _event()
@@ -118,7 +119,10 @@ def test_a_transform_gives_rows_of_sum_1(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "vector", "scale"),
-    [*((*each, "probability") for each in EVERY), *((name, True, "logit") for name in VECTORS)],
+    [
+        *((*each, "probability") for each in EVERY),
+        *(pytest.param(name, True, "logit", marks=pytest.mark.slow) for name in VECTORS),
+    ],
 )
 def test_a_document_round_trips_bit_for_bit(name: str, vector: bool, scale: str) -> None:
     fitted = _fitted(name, vector=vector, scale=scale)

@@ -261,6 +261,7 @@ def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() 
         Regression(x, x.w, np.diag([1e-12] * 3) @ np.eye(*x.shape)).minimise()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["vector", "matrix", "matrix-odir", "dirichlet-l2", "dirichlet-odir", "svs", "sms"])
 @pytest.mark.parametrize("n_classes", [3, 30])
 def test_every_fit_reports_its_objective_and_a_small_gradient(method: str, n_classes: int) -> None:

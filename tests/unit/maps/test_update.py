@@ -164,6 +164,7 @@ def test_rows_that_are_repeated_in_their_cluster_add_no_evidence() -> None:
     assert calibrant.update(np.repeat(p, 5), np.repeat(y, 5)).diagnostics["p_values"]["none_to_both"] < 1e-3
 
 
+@pytest.mark.slow
 def test_calibrated_rows_in_clusters_are_updated_in_five_percent_of_samples() -> None:
     """50 clusters of unequal size whose labels are beta-binomial, with an intraclass correlation of 0.2."""
     updates = 0

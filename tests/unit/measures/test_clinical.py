@@ -103,6 +103,7 @@ def test_the_drawn_p_value_is_that_of_labels_drawn_from_the_predictions(factor: 
     assert result.p_value == pytest.approx(np.mean(drawn >= result.value), abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["resampling", None])
 def test_draws_of_events_fit_in_memory(law: str | None) -> None:
     p, y = _drawn(3_000)

@@ -139,6 +139,7 @@ def test_candidates_choose_the_number_of_pieces() -> None:
 OF_VECTORS = [name for name in EVALUATORS if calibrant.METHODS[name].event is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("method", OF_VECTORS)
 def test_a_map_of_vectors_is_fitted_to_the_two_classes_of_an_event(

@@ -64,12 +64,14 @@ def test_p_values_are_uniform_if_weights_undo_a_sampling_by_outcome(request_: An
     assert is_uniform(p_values(request_, subjects))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["skce", "confidence-gap", "ks-by-predicted-class"])
 def test_p_values_of_vectors_are_uniform_if_weights_undo_a_sampling_by_class(name: str) -> None:
     vectors: list[Subject] = [sampled_by_class(np.random.default_rng([2, i])) for i in range(SAMPLES)]
     assert is_uniform(p_values(name, vectors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["asymptotic", "resampling"])
 def test_classwise_p_values_are_valid_if_weights_undo_a_sampling_by_class(law: str) -> None:
     classes: list[Subject] = [Classes(sampled_by_class(np.random.default_rng([3, i]))) for i in range(SAMPLES)]

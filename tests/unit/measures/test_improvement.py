@@ -53,6 +53,7 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "score"), [("temperature", "brier"), ("ets", "log-loss"), ("iop-diagonal", "brier")]
 )
@@ -198,6 +199,7 @@ def test_one_row_has_an_improvement_without_an_interval() -> None:
     assert found["brier"].problem == "no interval: an interval needs at least two rows"
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_improvement_covers_it() -> None:
     fitted = calibrant.fit("beta", *_rows(2000, seed=999))
     p, y = _rows(200_000, seed=1000)

@@ -53,6 +53,7 @@ def _answers(reduction: str) -> Mapping[str, MeasureResult]:
     return calibrant.evaluate(*draw_classes(N, K), measures=QUICK, reduction=reduction).measures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in QUICK if calibrant.MEASURES[name].event is not None])
 def test_a_measure_of_an_event_needs_nothing_else_unless_its_entry_says_so(name: str) -> None:
     event = subject(read_batch(*draw_classes(60, 3)), "confidence")

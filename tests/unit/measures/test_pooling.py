@@ -84,6 +84,7 @@ def _centres(n: int, k: int, spread: float, seed: int) -> tuple[Floats, Floats, 
     return expit(z), y, [f"centre {i}" for i in centre]
 
 
+@pytest.mark.slow
 def test_an_evaluation_pools_slope_intercept_ratio_and_auroc_over_its_groups() -> None:
     p, y, groups = _centres(400, 5, 0.3, 0)
     measures = ["calibration-slope", "calibration-intercept", "oe-ratio", "auroc", "brier"]

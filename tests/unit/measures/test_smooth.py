@@ -43,6 +43,7 @@ def _directly(event: Event, sigma: float) -> float:
     return float(sum(quad(smoothed, a, b, limit=400, epsabs=1e-11)[0] for a, b in pairwise(edges)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.01, 0.05, 0.3, 1.0])
 def test_the_grid_agrees_with_the_definition(sigma: float) -> None:
     event = _drawn(120, 0)

@@ -207,6 +207,7 @@ def test_a_map_of_counts_calibrates_other_rows() -> None:
     assert found.rows == 20_000
 
 
+@pytest.mark.slow
 def test_the_gain_of_a_map_of_calibrated_forecasts_is_not_positive() -> None:
     beaten = 0
     for seed in range(200):

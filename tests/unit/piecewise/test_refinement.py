@@ -68,6 +68,7 @@ def _largest_fall(cells: FoldCells, family: Family, options: PiecewiseOptions, k
     return float(every[0] - every.min())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "loss", "monotone", "weighted"), list(itertools.product(FAMILIES, LOSSES, (False, True), (False, True)))
 )

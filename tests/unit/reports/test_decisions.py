@@ -25,6 +25,7 @@ def _section(html: str) -> str:
     return html.partition('id="report-decisions"')[2].partition("</section>")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("used", [{}, {"clusters": np.arange(600) // 3}, {"weights": 1.0 + np.arange(600) % 3}])
 def test_a_report_has_the_decisions_of_the_costs(used: dict[str, Any]) -> None:
     made = calibrant.report(P, Y, costs=COSTS, seed=3, **used)

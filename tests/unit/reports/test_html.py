@@ -156,6 +156,7 @@ def test_tables_have_captions_and_heads_with_a_scope(plain: str) -> None:
     assert page.all("html")[0].attributes["lang"] == "en"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_element_or_attribute_comes_of_a_name(name: str, plain: str, report: dict[str, Any]) -> None:
     made = standalone(_renamed(report, name), _about(name))

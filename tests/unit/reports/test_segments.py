@@ -99,6 +99,7 @@ def test_rows_in_clusters_have_no_segments() -> None:
     assert "segments" not in made.document
 
 
+@pytest.mark.slow
 def test_many_features_are_searched_one_by_one() -> None:
     p, y, features = _rows(0.3)
     random = np.random.default_rng(1)

@@ -224,6 +224,7 @@ def test_long_arrays_of_names_become_text() -> None:
     assert read_json(orjson.dumps({"groups": names}), LIMITS).arrays["groups"].tolist() == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "piece", "bad", "expected"),
     [

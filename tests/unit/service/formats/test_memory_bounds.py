@@ -114,6 +114,7 @@ def _long_name(kind: str) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
 def test_a_long_name_is_refused_before_it_becomes_a_string_of_python(kind: str) -> None:
     body, budget = _long_name(kind), Budget()
