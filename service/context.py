@@ -14,6 +14,7 @@ from backend.held_map import HeldMap
 from backend.monitors.webhook_targets import Targets
 from backend.store.jobs.store import Watcher
 from backend.store.keyspace import Kind, derived_id, new_id
+from backend.store.server.connection import UNAVAILABLE
 from backend.store.store import Store
 from backend.telemetry.observed import current
 from schemas.audit import Author
@@ -142,10 +143,16 @@ class Context(ScoringContext):
 
         A reference that is read again while the store does not respond leads to the map that it last led to.
         """
-        process = self.process
-        if not await process.follow(self.caller.tenant, ref) and process.last_known.usable:
-            self.scope["state"]["stale_seconds"] = int(process.link.age)
+        if not await self.process.follow(self.caller.tenant, ref):
+            self._answers_as_last_known()
         return await super().reach_map(ref)
+
+    def _answers_as_last_known(self) -> bool:
+        """Answer with what was last known of the store, if that may be used; returns whether."""
+        process = self.process
+        if process.last_known.usable:
+            self.scope["state"]["stale_seconds"] = int(process.link.age)
+        return self._is_stale
 
     async def reach(self) -> None:
         """Return once the store can be used; raises ``StoreUnavailable`` and ``UnsuitableStore``."""
@@ -153,7 +160,14 @@ class Context(ScoringContext):
 
     def find_map(self, ref: str) -> HeldMap:
         """The map of a reference, from memory or the store; raises ``UnknownMap``."""
-        return self.process.maps.find(self.store, self.caller.tenant, ref, last_known=self._is_stale)
+        maps, tenant = self.process.maps, self.caller.tenant
+        try:
+            return maps.find(self.store, tenant, ref, last_known=self._is_stale)
+        except UNAVAILABLE:  # the name may have changed since ``reach_map``
+            held = maps.held(tenant, ref, last_known=True)
+            if held is None or not self._answers_as_last_known():
+                raise
+            return held
 
     def map_versions(self, name: str) -> Sequence[int]:
         """The versions of the maps with a name."""

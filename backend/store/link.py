@@ -58,6 +58,8 @@ log = logging.getLogger(__name__)
 #: Seconds without an answered ping after which cached data must not be used.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
+#: The most messages that are read before they are handled, and the seconds in which one that has arrived is read.
+_MOST_MESSAGES, _AT_ONCE_SECONDS = 1000, 0.001
 #: A connection attempt, half a second by default, and the pause after it take less than a second, so that the return of
 #: the store is noticed within one.
 _BACKOFF_SECONDS = (0.02, 0.3)
@@ -156,10 +158,8 @@ class Link:
             message = await _next_message(channel)
             silent = silent + 1 if message is None else 0
             if message is not None and message["type"] == "message":
-                change = read_change(message["data"])
-                if change is not None:
-                    await self._changed(change)
-            elif message is not None and message["type"] == "pong":
+                message = await self._follow(channel, message)
+            if message is not None and message["type"] == "pong":
                 waiting = False
                 if not opened:
                     await self._opened()
@@ -171,6 +171,24 @@ class Link:
             if not waiting and time.monotonic() - pinged_at >= _PING_SECONDS:
                 pinged_at, waiting, silent = time.monotonic(), True, 0
                 await channel.ping()
+
+    async def _follow(self, channel: PubSub, message: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Handle the changes that have arrived, equal ones once, and return the message after them, if there is one.
+
+        A change is read from the store when it is handled, so that many of them must not be read one after another:
+        meanwhile no ping would be answered.
+        """
+        changes: dict[Invalidation, None] = {}
+        messages = 0
+        while message is not None and message["type"] == "message":
+            messages += 1
+            change = read_change(message["data"])
+            if change is not None:
+                changes[change] = None
+            message = None if messages == _MOST_MESSAGES else await _next_message(channel, _AT_ONCE_SECONDS)
+        for change in changes:
+            await self._changed(change)
+        return message
 
     def _find(self) -> None:
         if self._logged_cause is not None:
@@ -197,10 +215,10 @@ class Link:
         self._beat.clear()
 
 
-async def _next_message(channel: PubSub) -> dict[str, Any] | None:
-    """The next message, if one arrives soon. A server that cannot save rejects pings, which also answers them."""
+async def _next_message(channel: PubSub, seconds: float = _PING_SECONDS) -> dict[str, Any] | None:
+    """The next message, if one arrives in time. A server that cannot save rejects pings, which also answers them."""
     try:
-        return cast(dict[str, Any] | None, await channel.get_message(timeout=_PING_SECONDS))
+        return cast(dict[str, Any] | None, await channel.get_message(timeout=seconds))
     except StoreRefuses as refusal:
         if refusal.kind != "MISCONF":
             raise

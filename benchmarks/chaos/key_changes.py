@@ -19,10 +19,11 @@ from backend.store.errors import KeyConflict
 from backend.store.keyspace import DEFAULT_TENANT
 from backend.store.server.connection import UNAVAILABLE, connect, patiently
 from benchmarks.chaos.cluster import Cluster
-from benchmarks.chaos.load import PAUSE
 from calibrant.client import Calibrant
 from schemas.audit import Actor, Author
 
+#: Seconds between two changes.
+_PAUSE_SECONDS = 0.5
 #: Keys beyond these are revoked rather than created.
 _LIVE_KEYS = 30
 _AUTHOR = Author(actor=Actor(kind="command", name="chaos"))
@@ -74,7 +75,7 @@ class KeyChanger:
         self._redis.close()
 
     def _change_on(self) -> None:
-        while not self._stopped.wait(PAUSE):
+        while not self._stopped.wait(_PAUSE_SECONDS):
             with contextlib.suppress(*UNAVAILABLE):
                 self._change()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ import httpx
 import pytest
 
 from backend.store.api_keys import ApiKeyStore
-from backend.store.link import STALE_SECONDS, Link
+from backend.store.link import STALE_SECONDS, Invalidation, Link, announce
 from backend.store.server.connection import connect
 from service.settings import Settings
 from tests.integration.conftest import serving
@@ -112,6 +113,40 @@ async def test_a_blocked_event_loop_is_not_mistaken_for_a_store_without_answers(
     link.close()
     await running
     assert lost == []
+
+
+async def test_changes_that_arrive_while_one_is_handled_are_handled_together(server: RedisServer) -> None:
+    handled: list[Invalidation] = []
+    first, last, released = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def nothing() -> None:
+        pass
+
+    async def changed(change: Invalidation) -> None:
+        handled.append(change)
+        first.set()
+        await released.wait()
+        if change.what == "map":
+            last.set()
+
+    link = Link(server.url, opened=nothing, changed=changed)
+    running = asyncio.create_task(link.run())
+    assert await link.settled(120.0)
+    with contextlib.closing(server.admin()) as redis, redis.pipeline() as pipe:
+        announce(pipe, Invalidation("keys"))
+        pipe.execute()
+        await asyncio.wait_for(first.wait(), 120)
+        for _ in range(200):
+            announce(pipe, Invalidation("keys"))
+        announce(pipe, Invalidation("map", "default", "spam"))
+        pipe.execute()
+        released.set()
+        await asyncio.wait_for(last.wait(), 120)
+    assert await link.settled(120.0)
+    link.close()
+    await running
+    assert handled[-1] == Invalidation("map", "default", "spam")
+    assert len(handled) < 10
 
 
 def test_a_store_without_answers_delays_no_probe_and_no_request_for_long(server: RedisServer) -> None:

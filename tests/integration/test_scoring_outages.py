@@ -17,9 +17,13 @@ import pytest
 from backend.held_folder import digest_of
 from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import stamp
-from backend.store.keyspace import Shared
-from backend.store.server.connection import connect
+from backend.store.keyspace import DEFAULT_TENANT, Shared
+from backend.store.link import Invalidation
+from backend.store.server.connection import StoreUnavailable, connect
 from backend.store.store import Store
+from service.callers import LOCAL
+from service.context import Context
+from service.process import Process
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.lossy_proxy import lossy_proxy
@@ -195,6 +199,23 @@ def test_a_map_whose_alias_moves_as_the_store_falls_silent_answers_as_last_known
         until(lambda: apply(api, "spam@champion") == second["id"])
 
 
+def test_an_alias_that_moves_between_two_looks_of_a_request_leads_to_its_last_known_map(server: RedisServer) -> None:
+    with contextlib.closing(connect(server.url)) as redis, api_of(Settings(server.url)) as api:
+        until(lambda: ready(api))
+        held_id = fit(api)["id"]
+        point(api, 1)
+        process, scope = Process(Settings(server.url)), {"state": dict[str, Any]()}
+        process.maps.find(Store.of(redis), DEFAULT_TENANT, "spam@champion")
+    process.link.resume(0.0)
+    assert process.maps.concerns(Invalidation("map", DEFAULT_TENANT, "spam"))
+    server.kill()
+    assert Context(process, LOCAL, scope).find_map("spam@champion").id == held_id
+    assert scope["state"]["stale_seconds"] == 0
+    with pytest.raises(StoreUnavailable):
+        Context(process, LOCAL, {"state": {}}).find_map("spam@challenger")
+
+
+@pytest.mark.slow
 def test_a_map_of_preload_is_in_memory_before_the_first_request(server: RedisServer, api: httpx.Client) -> None:
     first, second = fit(api), fit(api)
     point(api, 1)
