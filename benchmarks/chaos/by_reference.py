@@ -48,9 +48,9 @@ from calibrant.client import Calibrant
 from schemas.jobs import FINAL
 
 FILES, GROUPS, DASK_WORKERS = 32, 5, 3
-#: Losses that a job survives, since the third kill of a process that runs it ends it; and those that a part survives,
-#: since Dask gives up a part that the fourth worker is lost with.
-_MOST_LOSSES, _MOST_PART_LOSSES = 2, 3
+#: Losses that a job survives, since the third kill of a process that runs it ends it; and losses of a part. Dask gives
+#: up a part with the fourth, and one is left for parts that come to a worker while it is chosen.
+_MOST_LOSSES, _MOST_PART_LOSSES = 2, 2
 _DRAIN_SECONDS = 900.0
 #: The checks of jobs that hold here too.
 _JOB_CHECKS = (
