@@ -167,6 +167,9 @@ large-data: $(STAMP) $(SPARK)/installed ## tally 1e7 and 1e8 rows of Parquet in 
 by-reference-speed: $(STAMP) ## evaluate and score Parquet files by reference; writes docs/benchmarks/by-reference-speed.md
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sources
 
+by-reference-kills: $(STAMP) ## kill 50 processes while 20 jobs read and write files by reference; writes docs/benchmarks/reliability.md
+	$(BIN)/python -m benchmarks.chaos.by_reference
+
 report-speed: $(STAMP) ## time plots and reports over HTTP; writes docs/benchmarks/report-speed.md
 	$(BIN)/python -m benchmarks.http.reports
 

@@ -193,9 +193,14 @@ def in_duckdb(folder: Path) -> DataRun:
         return run_of(lambda source: distributed.duckdb.tally(source, **COLUMNS, connection=connection), folder)
 
 
+def _on(engine: str, workers: int) -> str:
+    return f"{engine}: {workers}"
+
+
+_DASK, _SPARK = "Dask, worker processes of one thread", "Spark Connect, executors of one core"
 CONTENDERS: Mapping[str, Callable[[Path], DataRun]] = {
     "one process, one thread, `calibrant.distributed.arrow`": one_process,
-    **{f"Dask, worker processes of one thread: {n}": partial(dask_workers, n) for n in WORKERS},
+    **{_on(_DASK, n): partial(dask_workers, n) for n in WORKERS},
     "DuckDB, one process, two threads": in_duckdb,
 }
 
@@ -221,7 +226,7 @@ def table_of(n: int, folder: Path, rounds: int) -> list[str]:
         for name, run in contenders.items():
             runs[name].append(alone(run, rows))
     for executors in WORKERS if SPARK.exists() else ():
-        runs[f"Spark Connect, executors of one core: {executors}"] = spark_executors(executors, rows, rounds)
+        runs[_on(_SPARK, executors)] = spark_executors(executors, rows, rounds)
     first = next(iter(runs.values()))
     base, whole = statistics.median(run.seconds for run in first), first[0]
     size = sum(path.stat().st_size for path in rows.iterdir()) / 2**20
@@ -230,16 +235,18 @@ def table_of(n: int, folder: Path, rounds: int) -> list[str]:
         "",
         f"{len(list(rows.iterdir()))} files, {size:,.0f} MB.",
         "",
-        "| | s | rows/s | speed-up over one process | s of a single row | peak memory of all processes, MB | "
-        "counts | largest difference of sums | largest difference |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| | s | rows/s | speed-up over one process | overhead | s of a single row | "
+        "peak memory of all processes, MB | counts | largest difference of sums | largest difference |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    shared = {_on(engine, n): min(n, os.cpu_count() or 1) for engine in (_DASK, _SPARK) for n in WORKERS}
     for name, measured in runs.items():
         seconds = statistics.median(run.seconds for run in measured)
         fixed = _median([run.fixed for run in measured], "{:.2f}")
         memory = _median([run.megabytes for run in measured], "{:,.0f}")
         off = max(abs(a - b) for run in measured for a, b in zip(run.values, whole.values, strict=True))
-        cells = f"{base / seconds:.2f} | {fixed} | {memory} | {_compared(measured, whole)} | {off:.0e}"
+        overhead = f"{100 * (seconds * shared[name] / base - 1):.0f} %" if name in shared else ""
+        cells = f"{base / seconds:.2f} | {overhead} | {fixed} | {memory} | {_compared(measured, whole)} | {off:.0e}"
         lines.append(f"| {name} | {seconds:.2f} | {n / seconds:,.0f} | {cells} |")
     return [*lines, ""]
 
@@ -296,9 +303,10 @@ def main() -> None:
             "",
             "The Parquet files have predictions, labels, four groups and a fourth column that is not read. Dask",
             "counts as for a service, with a new connection for each run. The time of a single row is the fixed part",
-            "of a run: connecting, sending the function, and merging. Counts of every group, cell and outcome, and",
-            "sums of predictions in these (relative), are compared with the first row, and so are ECE, KS error and",
-            "log loss (the last column).",
+            "of a run: connecting, sending the function, and merging. The overhead of worker processes is their time",
+            "beyond that of one process divided by their number, at most that of the cores, as a share of it.",
+            "Counts of every group, cell and outcome, and sums of predictions in these (relative), are compared with",
+            "the first row, and so are ECE, KS error and log loss (the last column).",
             "",
             *tables,
         ]

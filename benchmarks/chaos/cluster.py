@@ -106,13 +106,18 @@ def cluster(
     supervisors: int = 2,
     workers: int = 2,
     warm: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """Run a deployment with logs in ``folder``; ``sites`` are the places of ``store``, ``api``, ``worker-1``, ..."""
+    """Run a deployment with logs in ``folder``; ``sites`` are the places of ``store``, ``api``, ``worker-1``, ...
+
+    ``settings`` are further variables of the API and the supervisors.
+    """
     where = sites or {}
     store_at, api_at = where.get("store", Site()), where.get("api", Site())
     redis_port, api_ports = free_port(), [free_port() for _ in range(apis)]
     redis_url = f"redis://{store_at.host}:{redis_port}/0"
     environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"} | ALL_ENTRIES
+    environment |= settings or {}
 
     def part(name: str, command: Sequence[str], site: Site, **more: str) -> DeploymentProcess:
         log = folder / f"{name}.log"

@@ -14,9 +14,13 @@ from typing import cast
 from redis import Redis
 from rq import Worker
 
-from backend.store.jobs.leases import read_leases
+from backend.store.jobs.leases import Lease, read_leases
 from backend.store.jobs.queues import EVALUATIONS, FITS
+from backend.store.keyspace import Keyspace, Shared
+from backend.store.monitors.ledger import Ledger, MonitorGroups
+from backend.store.store import Store
 from benchmarks.chaos.proc import children
+from calibrant.monitoring.tally import Tally
 
 # -P: files in the current folder must not shadow packages.
 _CALIBRANT = (sys.executable, "-P", "-m", "calibrant")
@@ -26,6 +30,7 @@ _LASTING = re.compile(
     r"|versions:.+|monitors|monitor-(?:definitions|names)|monitor:\*:.+|audit|audit-(?:entries|routine|serial|order)"
     r"|job:\*|jobs|job-events:\*|idempotency:\*)"
     r"|calibrant::(tenants|job-counts|api-keys|requests:.+|supervisors|supervisor:.+|ends:.+|busy-since|leader|queued-at|work|workers|wake:.+)"
+    r"|calibrant:[^:]+:backfill:\*|calibrant::target:\*"  # until they expire
     r"|calibrant::(chores|chores-held|chore-owners|chore-tries|counted-chores|latest-of-monitors)"  # of monitors
     r"|rq:(queues|workers|workers:.+|worker:.+|clean_registries:.+)"
 )
@@ -57,11 +62,34 @@ def horses_of(supervisor: int) -> list[int]:
 def jobs_on(redis: Redis, workers: Iterable[int]) -> list[str]:
     """The jobs, and parts of jobs, whose leases belong to these worker processes."""
     wanted = set(workers)
-    leases = read_leases(redis)
-    owners = sorted({lease.owner for lease in leases})
-    pids = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{owner}", "pid") for owner in owners]
-    mine = {owner for owner, pid in zip(owners, pids, strict=True) if pid is not None and int(pid) in wanted}
-    return [lease.job_id for lease in leases if lease.owner in mine]
+    return [lease.job_id for lease, pid in _workers_of_leases(redis) if pid in wanted]
+
+
+def job_runs(redis: Redis) -> dict[tuple[str, int], int]:
+    """The running jobs with the numbers of their runs, and the process of the worker of each."""
+    return {(lease.job_id, lease.run): pid for lease, pid in _workers_of_leases(redis)}
+
+
+def _workers_of_leases(redis: Redis) -> list[tuple[Lease, int]]:
+    leases = list(read_leases(redis))
+    pids = [redis.hget(f"{Worker.redis_worker_namespace_prefix}{lease.owner}", "pid") for lease in leases]
+    return [(lease, int(cast(bytes, pid))) for lease, pid in zip(leases, pids, strict=True) if pid is not None]
+
+
+def monitor_counts(redis: Redis, name: str) -> tuple[dict[str, int], dict[str, Tally]]:
+    """The totals of a monitor, and the tally of the rows of each group."""
+    store = Store.of(redis)
+    record = store.monitors.get(name)
+    ledger, groups = Ledger(redis, store.keys, record), MonitorGroups(redis, store.keys, record)
+    tally = ledger.buckets.tally(0, 2**31)
+    return dict(ledger.totals()), {group: tally.of_group(number).pooled() for group, number in groups.all().items()}
+
+
+def run_chores_now(redis: Redis) -> bool:
+    """Make every background task due; True if there is none that looks after a data set."""
+    for member in cast(list[bytes], redis.zrange(Shared.chores_due(), 0, -1)):
+        redis.zadd(Shared.chores_due(), {member: 1.0}, xx=True)
+    return not any(redis.scan_iter(Keyspace().job_target("*"), count=1000))
 
 
 def whole(job: str) -> str:

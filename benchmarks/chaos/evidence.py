@@ -86,13 +86,13 @@ class ChaosEvidence:
 
 def gather(ledger: ChaosLedger, mover: Mover, redis: Redis, keys: Keyspace, client: Calibrant) -> ChaosEvidence:
     """Collect the evidence, over HTTP and from the store."""
-    jobs = tuple(_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
+    jobs = tuple(acknowledged_job(ledger, promise, redis, keys, client) for promise in ledger.promises.values())
     names = {job.promise.name for job in jobs if job.promise.name is not None}
     return ChaosEvidence(
         jobs=jobs,
         maps=tuple(_map(map_id, first, client) for map_id, first in ledger.documents.items()),
-        stored_jobs=_members(redis, keys.jobs()),
-        stored_maps=_members(redis, keys.maps()),
+        stored_jobs=members(redis, keys.jobs()),
+        stored_maps=members(redis, keys.maps()),
         versions={name: _versions(redis, keys, name) for name in sorted(names)},
         left=left_over(redis),
         doubled=tuple(ledger.doubled),
@@ -102,7 +102,10 @@ def gather(ledger: ChaosLedger, mover: Mover, redis: Redis, keys: Keyspace, clie
     )
 
 
-def _job(ledger: ChaosLedger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant) -> AcknowledgedJob:
+def acknowledged_job(
+    ledger: ChaosLedger, promise: Promise, redis: Redis, keys: Keyspace, client: Calibrant
+) -> AcknowledgedJob:
+    """An acknowledged job, over HTTP and from its events."""
     reported = ledger.ends.get(promise.job_id)
     changes = tuple(status_changes(redis, keys, promise.job_id))
     try:
@@ -153,7 +156,8 @@ def _canonical(document: bytes) -> bytes:
         return document
 
 
-def _members(redis: Redis, key: str) -> frozenset[str]:
+def members(redis: Redis, key: str) -> frozenset[str]:
+    """The members of a sorted set."""
     return frozenset(member.decode() for member in cast(list[bytes], redis.zrange(key, 0, -1)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.chaos.page_attack import attack_part
-from benchmarks.chaos.page_chaos import chaos_part, network_part
+from benchmarks.chaos.page_chaos import by_reference_part, chaos_part, network_part
 from benchmarks.chaos.page_load import soak_part, throughput_part
 from benchmarks.chaos.page_scoring import scoring_part
 from benchmarks.chaos.results import ROOT, read
@@ -37,6 +37,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
     "chaos": ("Fault injection on one machine: `make chaos`", chaos_part),
     "network": ("Fault injection over a network: `make chaos-net`", network_part),
     "scoring-outages": ("Scoring without the store: `make scoring-outages`", scoring_part),
+    "by-reference": ("Fault injection into jobs by reference: `make by-reference-kills`", by_reference_part),
     "throughput": ("Throughput: `make throughput`", throughput_part),
     "attack": ("Attacks: `make attack`", attack_part),
     "soak": ("Sustained load: `make soak`", soak_part),

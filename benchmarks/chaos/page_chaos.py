@@ -15,6 +15,7 @@ _HARMS = {
     "supervisor terminated": "SIGTERM of a supervisor",
     "store paused": "store paused for 10 s (SIGSTOP)",
     "store away": "`kill -9` of the store and an API; the store stays away until the API scores again",
+    "Dask worker": "`kill -9` of a worker of Dask that has parts to count",
     "disk full": "disk of the store full for 5 s",
     "clock step": "clocks of API and workers changed by one or two hours",
 }
@@ -59,6 +60,41 @@ def chaos_part(figures: dict[str, Any]) -> list[str]:
         *paragraph(_limits(figures)),
         "",
         *_outcome(figures),
+    ]
+
+
+def by_reference_part(figures: dict[str, Any]) -> list[str]:
+    """Kills during jobs that read and write files."""
+    jobs = ", ".join(f"{n} {kind}" for kind, n in figures["jobs"].items())
+    ends = ", ".join(f"{n} {status}" for status, n in figures["ends"].items())
+    return [
+        *paragraph(
+            f"Twenty jobs by reference ({jobs}; {figures['dask_jobs']} of them on Dask) read {figures['rows']:,} rows "
+            "of Parquet files, or a hundredth of them where all rows are needed, on the deployment of the section "
+            "above and three workers of Dask of one thread. They run twice: undisturbed, and while processes are "
+            "killed at random times. The runs of a job are killed at most twice, and a part of Dask is lost at most "
+            "three times, since one more ends the job as `worker-lost` or `engine-unavailable`. Meanwhile a reader "
+            f"looks at the data sets that batch scoring writes; it looked {figures['looks']:,} times. Then every "
+            "result is compared with that of the undisturbed job: reports and maps, all rows of data sets, and the "
+            "counts of monitors, by group."
+        ),
+        "",
+        *paragraph(circumstances(figures)),
+        "",
+        "| fault | count |",
+        "|---|---|",
+        *(f"| {words} | {figures['kills'][kind]} |" for kind, words in _HARMS.items() if kind in figures["kills"]),
+        "",
+        *paragraph(
+            f"The jobs ended ({ends}) after {figures['runs']:,} runs, in {figures['took']:.0f} s; undisturbed they "
+            f"took {figures['undisturbed']:.0f} s."
+        ),
+        "",
+        "| check | violations |",
+        "|---|---|",
+        *(f"| {name} | {count} |" for name, count in figures["fault_counts"].items()),
+        *([""] if any(figures["faults"].values()) else []),
+        *(f"- {words}" for said in figures["faults"].values() for words in said[:_SHOWN]),
     ]
 
 

@@ -14,7 +14,7 @@ from benchmarks.timing import machine
 FOLDER = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[2]
 #: The commands of figures that have another name.
-_COMMANDS = {"network": "chaos-net"}
+_COMMANDS = {"network": "chaos-net", "by-reference": "by-reference-kills"}
 
 
 def write(name: str, figures: dict[str, Any]) -> None:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from benchmarks.chaos.by_reference import TargetReader, differences
 from benchmarks.chaos.checks import CHECKS, faults
 from benchmarks.chaos.evidence import AcknowledgedJob, Change, ChaosEvidence, Map
 from benchmarks.chaos.key_changes import IssuedKey, has_entries
@@ -234,3 +239,29 @@ def test_every_test_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+\.py)`", page(older=True)))
     assert len(named) >= 12
     assert named <= tests
+
+
+def test_results_that_differ_by_more_than_rounding_are_taken_for_equal() -> None:
+    result = {"n": 3, "sums": np.array([1.0, 2.0]), "measures": {"ece": [0.1, None]}, "target": "first"}
+    same = {"n": 3, "sums": np.array([1.0, 2.0 + 1e-13]), "measures": {"ece": [0.1 + 1e-15, None]}, "target": "second"}
+    assert list(differences(result, same)) == []
+    other = {"n": 4, "sums": np.array([1.0, 2.1]), "measures": {"ece": [0.1 + 1e-9, 0.2]}}
+    assert list(differences(result, other)) == ["/measures/ece/0", "/measures/ece/1", "/n", "/sums"]
+
+
+def test_a_reader_takes_a_part_of_a_data_set_for_all_of_it(tmp_path: Path) -> None:
+    for name, listed in (("whole", ["a.parquet", "b.parquet"]), ("partial", ["a.parquet"]), ("staged", None)):
+        (tmp_path / name).mkdir()
+        for file in ("a.parquet", "b.parquet")[: len(listed or "a")]:
+            parquet.write_table(pa.table({"row": [0, 1]}), tmp_path / name / file)
+        if listed is not None:
+            (tmp_path / name / "_manifest.json").write_text(json.dumps({"parts": listed}))
+    reader = TargetReader(tmp_path, ["whole", "partial", "staged", "none"], rows=4)
+    reader.look()
+    assert reader.faults == [
+        "partial is visible with 2 of 4 rows",
+        "staged is visible, and reading it fails: FileNotFoundError",
+    ]
+    (tmp_path / "whole" / "b.parquet").unlink()
+    reader.look()
+    assert reader.faults[2] == "whole has other files than before, or than its manifest lists"
