@@ -198,7 +198,7 @@ class Commands(TyperGroup):
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             from calibrant.core.errors import one_of
 
-            familiar = _by_catalogue(args[0]) | _FAMILIAR_COMMANDS
+            familiar = {**_by_catalogue(args[0]), **_FAMILIAR_COMMANDS}
             ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), familiar)}")
         return super().resolve_command(ctx, args)
 
