@@ -280,4 +280,4 @@ def test_a_report_of_models_has_the_same_decisions_as_a_job(http: httpx.Client) 
 
 
 def _undated(html: str) -> str:
-    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?", "", html)
+    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?|\d+ \w+ \d{4}, \d\d:\d\d UTC", "", html)

@@ -276,3 +276,31 @@ def test_a_recommendation_has_its_reason(typed: Typed, table: pd.DataFrame) -> N
     assert found.headline in shown.stdout
     fit = f"fit scores.csv --prediction p --label y --method {found.method} --reduction binary"
     assert fit in " ".join(shown.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "remedy"),
+    [
+        (calibrant.report, "top_k", "pass capacity"),
+        (calibrant.best_threshold, "min_precision", "pass precision"),
+        (calibrant.best_threshold, "sensitivity", "pass recall"),
+    ],
+)
+def test_criteria_by_the_names_of_other_tools_are_answered_with_ours(call: Any, argument: str, remedy: str) -> None:
+    """Ask for the top 100, or for a sensitivity."""
+    with pytest.raises(TypeError, match=f"no argument {argument}; {remedy}"):
+        call([0.1, 0.9], [0, 1], **{argument: 0.5})
+
+
+def test_a_report_for_a_capacity_names_the_model_that_reaches_more_events() -> None:
+    """Which of two models finds more churners, if 100 customers a day can be called?"""
+    random = np.random.default_rng(7)
+    p = random.beta(1.0, 3.0, 2000)
+    y = random.random(2000) < p
+    noisy = 1.0 / (1.0 + (1.0 / p - 1.0) * np.exp(random.normal(0.0, 2.0, 2000)))
+    report = calibrant.report({"good": p, "noisy": noisy}, y, capacity=100)
+    assert "The decisions of good include the most events here" in report.html
+    (difference,) = report.document["decisions"]["differences"].values()
+    hits = [int(y[np.argsort(-q)[:100]].sum()) for q in (p, noisy)]
+    assert difference["value"] == pytest.approx((hits[0] - hits[1]) / y.sum())
+    assert difference["interval"][0] > 0.0

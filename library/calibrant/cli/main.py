@@ -49,7 +49,8 @@ _FAMILIAR_COMMANDS: Mapping[str, str] = MappingProxyType(
         "measure": "evaluate",
         "score": "evaluate",
         "ece": "evaluate",
-        **dict.fromkeys(("dca", "threshold", "thresholds"), "decide"),
+        **dict.fromkeys(("dca", "decision-curve", "threshold", "thresholds"), "decide"),
+        **dict.fromkeys(("prior", "shift-prior"), "fit --method prior-shift"),
         "plot": "diagram",
         "draw": "diagram",
         "html": "report",
@@ -197,7 +198,8 @@ class Commands(TyperGroup):
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             from calibrant.core.errors import one_of
 
-            ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), _FAMILIAR_COMMANDS)}")
+            familiar = {**_by_catalogue(args[0]), **_FAMILIAR_COMMANDS}
+            ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), familiar)}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -224,6 +226,19 @@ class Commands(TyperGroup):
         command = typer.main.get_command(target)
         command.name, command.help = name, text
         return command
+
+
+def _by_catalogue(name: str) -> dict[str, str]:
+    """Return the command for the name of a measure, a method or a diagram, by this name."""
+    from calibrant.calibrators.fitting import METHODS
+    from calibrant.core.errors import plain_name
+    from calibrant.diagrams.catalogue import DIAGRAMS
+    from calibrant.measures.catalogue import MEASURES
+
+    catalogues = {"fit --method": METHODS, "evaluate --measure": MEASURES, "diagram --diagram": DIAGRAMS}
+    known = plain_name(name)
+    command = next((command for command, catalogue in catalogues.items() if known in catalogue), None)
+    return {} if command is None else {known: f"{command} {known}"}
 
 
 def _help_of(target: Any) -> str | None:

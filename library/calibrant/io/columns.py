@@ -627,7 +627,8 @@ def _none_found(cells: ColumnChoice) -> TabularError:
     for at in free:
         values = [(row, text) for row, text in enumerate(cells.columns[at].sample) if not is_missing(text)]
         if values and not any(is_number(text) for _, text in values) and all(is_numeric(text) for _, text in values):
-            return refusal(values[0][1], names[at], "predictions", values[0][0])
+            (row, text), signs = values[0], cells.columns[at].signs
+            return refusal(text, names[at], "predictions", row, signs=signs)
     if predicted := _hard_predictions(cells, free):
         return _of_hard(cells, predicted[0])
     for at in free:

@@ -754,7 +754,7 @@ class CsvTable:
         if decimal == ",":
             samples = [tuple(map(with_point, cells)) for cells in samples]
         self.columns = tuple(
-            Column(name, () if (width or 1) > 1 else tuple(_unboxed(cells) if width else cells), width or 1)
+            Column(name, () if (width or 1) > 1 else tuple(_unboxed(cells) if width else cells), width or 1, signs=True)
             for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)
         )
 

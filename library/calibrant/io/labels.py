@@ -364,7 +364,8 @@ def _refusal(
         return NotLabels(f"{what} of the predictions; {hint}")
     if len(texts) > n_classes:
         what = f"{where} has {len(texts):,} distinct labels, but the predictions have {n_classes} classes"
-        return NotLabels(f"{what}; {hint}")
+        alike = _differing_in_case(texts)
+        return NotLabels(f"{what}; {f'{listed(alike)} differ only in case, write them alike' if alike else hint}")
     offer = _offer(texts, numbers, n_classes)
     hint = "; or name the columns of predictions after the labels" if len(aliases) > 1 and not numbers else ""
     return LabelsNeedMapping(
@@ -373,6 +374,14 @@ def _refusal(
         + hint,
         offer=offer,
     )
+
+
+def _differing_in_case(texts: Sequence[str]) -> list[str]:
+    """Return the first labels that differ from each other only in upper and lower case; empty if there are none."""
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(text.casefold(), []).append(text)
+    return next((sorted(group) for group in alike.values() if len(group) > 1), [])
 
 
 def _is_near(numbers: Sequence[str], n_classes: int) -> bool:

@@ -154,11 +154,15 @@ class Coded:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its first values as strings, and the numbers per row."""
+    """A column: its name, its first values as strings, and the numbers per row.
+
+    ``signs`` if percent signs of its predictions are read with the scale percent.
+    """
 
     name: str
     sample: tuple[str, ...]
     width: int = 1
+    signs: bool = False
 
 
 @dataclass(frozen=True)

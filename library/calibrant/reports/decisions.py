@@ -99,11 +99,12 @@ def _of_others(decisions: Mapping[str, Any], level: str) -> tuple[str, ...]:
     else:
         fewest = "as many" if name == "precision" else "as few"
         text = (
-            f"The {name} of these decisions is at least {value:g}, guaranteed at {level}"
-            f"{' for each model alone' if len(models) > 1 else ''}, with {fewest} positive decisions as possible. "
-            "These labels chose the threshold, so the values at it have no intervals"
-            f"{', and models are not compared by them' if len(models) > 1 else ''}."
+            f"The {name} must be at least {value:g}, guaranteed at {level}"
+            f"{' for each model alone' if len(models) > 1 else ''}, with {fewest} positive decisions as possible."
         )
+        if any(own["measures"] for own in models.values()):
+            text += " These labels chose the threshold, so the values at it have no intervals"
+            text += ", and models are not compared by them." if len(models) > 1 else "."
     problems = [
         f"No threshold exists{f' for {cleaned(model)}' if len(models) > 1 else ''}: {name} {own['problem']}."
         for model, own in models.items()

@@ -101,6 +101,17 @@ def test_files_are_joined_on_their_ids(run: Run, files: list[Path]) -> None:
     assert comparison["measures"]["log-loss"]["pairs"][0]["p_value"] == expected.p_value
 
 
+def test_the_columns_of_files_have_their_own_names(run: Run, files: list[Path]) -> None:
+    expected = run("compare", *files, "--id", "id", "--json").stdout
+    for file, name in zip(files, ("old model", "new model"), strict=True):
+        pd.read_csv(file).rename(columns={"p": name}).to_csv(file, index=False)
+    flags = _flags("old model", "new model")
+    assert run("compare", *files, "--id", "id", *flags, "--json").stdout == expected
+    assert "no column 'new model'" in error_of(
+        run("compare", *files, "--id", "id", *_flags("new model", "old model")), 1
+    )
+
+
 def test_ids_without_a_partner_are_counted_and_left_out_only_with_a_flag(run: Run, files: list[Path]) -> None:
     pd.read_csv(files[1]).iloc[7:].to_csv(files[1], index=False)
     error = error_of(run("compare", *files, "--id", "id"), 1)
@@ -173,7 +184,7 @@ def test_bad_options_end_in_one_line(run: Run, scores: Path, arguments: list[str
 
 def test_several_files_need_ids_and_one_column_each(run: Run, files: list[Path]) -> None:
     assert "--id" in error_of(run("compare", *files), 2)
-    assert "one column" in error_of(run("compare", *files, "--id", "id", *_flags("p", "q")), 2)
+    assert "one for each file" in error_of(run("compare", *files, "--id", "id", *_flags("p", "q", "r")), 2)
     assert "must be different" in error_of(run("compare", files[0], files[0], "--id", "id"), 2)
     assert "no column 'key'" in error_of(run("compare", *files, "--id", "key"), 1)
 

@@ -42,6 +42,11 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
     [
         (["evaluat"], 2, "Command 'evaluat' is unknown; did you mean evaluate?"),
         (["plot"], 2, "did you mean diagram?"),
+        (["update", "FILE"], 2, "did you mean fit --method update?"),
+        (["Brier", "FILE"], 2, "did you mean evaluate --measure brier?"),
+        (["reliability", "FILE"], 2, "did you mean diagram --diagram"),
+        (["decision_curve", "FILE"], 2, "did you mean decide?"),
+        (["shift-prior", "FILE"], 2, "did you mean fit --method prior-shift?"),
         (["evaluate", "FILE", "-m", "ece"], 2, "did you mean --measure"),
         (["evaluate", "FILE", "--bins", "9"], 2, "did you mean --measure"),
         (["evaluate", "FILE", "--labels", "y.csv"], 2, "did you mean --labels-from FILE --id COLUMN"),

@@ -239,6 +239,16 @@ CASES = {
     "percent sign": Case(
         HEAD + "1,50%\n", "looks-like-percent", "scale", "has percent signs, first in row 1 (line 2)", ("percent",)
     ),
+    "case": Case(
+        HEAD + "yes,1\nYes,1\nno,1\n", "not-labels", "labels", "'Yes', 'yes' differ only in case, write them alike"
+    ),
+    "percent sign of an inferred column": Case(
+        "y,PD\n1,50%\n0,1 %\n",
+        "looks-like-percent",
+        "scale",
+        "has percent signs, first in row 1; set the scale to percent",
+        ("percent",),
+    ),
     "percent rows": Case(
         "y,p0,p1\n1,40,60\n", "looks-like-percent", "scale", "columns 'p0' and 'p1' are above 1", ("percent",)
     ),

@@ -109,6 +109,7 @@ def test_a_bound_that_one_model_misses_is_named_beside_the_threshold_of_the_othe
     assert "No threshold exists for constant: precision is not reached" in _section(made.html)
     alone = calibrant.report(np.full(600, 0.5), Y, precision=0.8)
     assert "No threshold exists: precision is not reached" in _section(alone.html)
+    assert "chose the threshold" not in _section(alone.html)
     assert "No threshold exists: capacity is less than" in _section(
         calibrant.report(np.full(600, 0.5), Y, capacity=5).html
     )

@@ -136,8 +136,9 @@ def models_of(files: list[Path], columns: Columns) -> dict[str, Sheet]:
         return dict(read_model_rows(files[0], columns).sheets)
     if not columns["ids"]:
         raise typer.BadParameter("is needed to compare several files", param_hint="--id")
-    if len(columns["predictions"] or ()) > 1:
-        raise typer.BadParameter("must be one column, that of each file", param_hint="--prediction")
+    predictions = columns["predictions"] or ()
+    if len(predictions) not in (0, 1, len(files)):
+        raise typer.BadParameter("must be one column, or one for each file in their order", param_hint="--prediction")
     from calibrant.io.errors import TabularError
     from calibrant.io.join import matching_rows
 
@@ -145,8 +146,11 @@ def models_of(files: list[Path], columns: Columns) -> dict[str, Sheet]:
     names = names if len(set(names)) == len(names) else [str(file) for file in files]
     if len(set(names)) < len(names):
         raise typer.BadParameter("must be different", param_hint="FILES")
-    later = {**columns, "weights": None, "groups": None, "clusters": None}
-    sheets = [read_rows(file, later if i else columns, labelled=None if i else True) for i, file in enumerate(files)]
+    sheets = []
+    for i, file in enumerate(files):
+        own = columns if i == 0 else {**columns, "weights": None, "groups": None, "clusters": None}
+        own = {**own, "predictions": [predictions[i]]} if len(predictions) > 1 else own
+        sheets.append(read_rows(file, own, labelled=None if i else True))
     try:
         ids = {name_of(file): sheet.ids or [] for file, sheet in zip(files, sheets, strict=True)}
         rows, notes = matching_rows(ids, inner=bool(columns["inner"]))
