@@ -575,8 +575,8 @@ def _numbers_of(raw: npt.NDArray[Any], pointer: str) -> npt.NDArray[Any]:
         return raw.astype(np.float64)
     except OverflowError:  # integers and fractions; other numbers become infinite
         most, of = sys.float_info.max, "the range of double precision"
-        beyond = [isinstance(element, int | Fraction) and abs(element) > most for element in raw.ravel().tolist()]
-        bad = np.array(beyond).reshape(raw.shape)
+        inside = [not isinstance(x, int | Fraction) or -most <= x <= most for x in raw.ravel().tolist()]
+        bad = ~np.array(inside).reshape(raw.shape)
         raise _invalid(NotFinite, pointer, bad, f"must be in {of}", f"is beyond {of}", f"are beyond {of}") from None
 
 
