@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
-from numbers import Number, Rational
+from numbers import Number
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -573,10 +574,9 @@ def _numbers_of(raw: npt.NDArray[Any], pointer: str) -> npt.NDArray[Any]:
     try:
         return raw.astype(np.float64)
     except OverflowError:  # integers and fractions; other numbers become infinite
-        beyond = np.frompyfunc(
-            lambda element: isinstance(element, Rational) and abs(element) > sys.float_info.max, 1, 1
-        )
-        bad, of = beyond(raw).astype(np.bool_), "the range of double precision"
+        most, of = sys.float_info.max, "the range of double precision"
+        inside = [not isinstance(x, int | Fraction) or -most <= x <= most for x in raw.ravel().tolist()]
+        bad = ~np.array(inside).reshape(raw.shape)
         raise _invalid(NotFinite, pointer, bad, f"must be in {of}", f"is beyond {of}", f"are beyond {of}") from None
 
 

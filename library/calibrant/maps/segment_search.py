@@ -37,6 +37,8 @@ _MOST_CANDIDATES = 4_000
 _VALUES_PER_ROW = 0.2
 #: The most terms, and the passes over the chosen terms at the end.
 _MOST_TERMS, _SWEEPS = 40, 6
+#: Steps of the logits of a row beyond this are halved, at most so often, until the likelihood increases.
+_LARGE_STEP, _HALVINGS = 1.0, 10
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class SegmentRows:
 
     def __len__(self) -> int:
         return len(self.z)
+
+    def log_likelihood(self, f: Floats) -> float:
+        """Return the log-likelihood of the logits ``f (n,)``."""
+        terms = self.y * f - np.logaddexp(0.0, f)
+        return float((terms if self.w is None else terms * self.w).sum())
 
     def slopes(self, f: Floats) -> tuple[Floats, Floats]:
         """Return the derivative of the log-likelihood by the logits ``f (n,)``, and its negative second one."""
@@ -253,8 +260,10 @@ def search(rows: SegmentRows, order: int) -> list[CandidateTerm]:
                 queue.append((gain, place))
                 queue.sort(reverse=True)
                 continue
-            f += _effect(term, rows, values, sums.cell)
-            term.values = values
+            effect = _effect(term, rows, values, sums.cell)
+            share = _share_of_step(effect, rows, f)
+            f += share * effect
+            term.values = share * values
             chosen.append(term)
             f = refined(chosen, rows, f)
     return chosen
@@ -282,9 +291,23 @@ def refined(terms: Sequence[CandidateTerm], rows: SegmentRows, f: Floats) -> Flo
         if len(term.values):
             sums.add(term.values)
         _, values = sums.best(single=not term.features)
-        f = f + _effect(term, rows, values - term.values if len(term.values) else values, sums.cell)
-        term.values = values
+        before = term.values if len(term.values) else np.zeros_like(values)
+        effect = _effect(term, rows, values - before, sums.cell)
+        share = _share_of_step(effect, rows, f)
+        f = f + share * effect
+        term.values = values if share == 1.0 else before + share * (values - before)
     return f
+
+
+def _share_of_step(effect: Floats, rows: SegmentRows, f: Floats) -> float:
+    """Return 1, or the share of a large step that increases the likelihood, which is not quadratic far away."""
+    share = 1.0
+    if np.abs(effect).max(initial=0.0) <= _LARGE_STEP:
+        return share
+    before = rows.log_likelihood(f)
+    while share > 0.5**_HALVINGS and rows.log_likelihood(f + share * effect) < before:
+        share /= 2.0
+    return share
 
 
 # --- How features are read
@@ -301,11 +324,26 @@ def read_feature(feature: Feature) -> SegmentFeature:
     if len(distinct) <= _BINS:
         knots = distinct if len(distinct) > 1 else distinct[0] + np.array([0.0, 1.0]) * max(1.0, abs(distinct[0]))
         return SegmentFeature(feature.name, cuts=distinct[1:], knots=knots)
-    cuts = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS))
-    knots = np.unique(np.quantile(values, np.linspace(_OUTSIDE, 1.0 - _OUTSIDE, _KNOTS)))
+    cuts = np.unique(np.quantile(_thinned(values, _BINS), np.arange(1, _BINS) / _BINS))
+    inner = np.quantile(_thinned(values, _KNOTS), np.linspace(_OUTSIDE, 1.0 - _OUTSIDE, _KNOTS)[1:-1])
+    outer = np.quantile(values, [_OUTSIDE, 1.0 - _OUTSIDE])
+    knots = np.unique(np.concatenate([outer, np.clip(inner, *outer)]))
     if len(knots) < 2:
         knots = distinct[[0, -1]]
     return SegmentFeature(feature.name, cuts=cuts[cuts > distinct[0]], knots=knots)
+
+
+def _thinned(values: Floats, parts: int) -> Floats:
+    """Return sorted values in which none has more than its part of the rows, so that quantiles tell the others apart.
+
+    The values that have more, such as the zeros of a sum of money, are repeated as often as a part of the others.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    largest = np.sort(counts)[::-1][:parts]
+    others = len(values) - np.concatenate([[0], np.cumsum(largest)[:-1]])
+    part = others / (parts - np.arange(len(largest)))
+    most = math.ceil(part[np.argmax(largest <= part)])
+    return np.repeat(distinct, np.minimum(counts, most))
 
 
 def knots_of_logits(z: Floats) -> Floats:

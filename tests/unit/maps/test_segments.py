@@ -146,6 +146,34 @@ def test_numbers_are_outside_beyond_the_quantiles_at_1_and_99_percent_as_the_gui
     assert "quantiles at 1 % and 99 %" in str(calibrant.CalibrationMap.fallbacks.__doc__)
 
 
+def test_numbers_that_most_rows_share_leave_bins_and_knots_for_the_others() -> None:
+    random = np.random.default_rng(0)
+    rare = random.lognormal(8.0, 1.0, 100)
+    for common in ([0.0] * 1900, [0.0] * 1000 + [1.0] * 900, [1e6] * 1900):
+        feature = read_segment_feature(Feature("money", numbers=np.array([*common, *rare])))
+        assert feature.cuts is not None
+        assert feature.knots is not None
+        assert np.count_nonzero((feature.cuts > 1.0) & (feature.cuts < 1e6)) >= 5
+        assert np.count_nonzero((feature.knots > 1.0) & (feature.knots < 1e6)) >= 5
+        codes = np.searchsorted(feature.cuts, rare, side="right")
+        assert np.bincount(codes).max() <= 25
+    values = random.normal(size=2000)
+    plain = read_segment_feature(Feature("x", numbers=values))
+    np.testing.assert_array_equal(plain.cuts, np.quantile(values, np.arange(1, 8) / 8))
+
+
+@pytest.mark.parametrize("shift", [0.0, -8.0, 8.0])
+def test_predictions_that_are_wrong_by_orders_of_magnitude_are_calibrated(shift: float) -> None:
+    random = np.random.default_rng(2)
+    z, site = random.normal(-1.0, 1.0, 6000), random.choice(["a", "b"], 6000)
+    truth = expit(z + 0.8 * (site == "a"))
+    y = (random.random(6000) < truth).astype(int)
+    wrong = expit(4.0 * z + shift)
+    fitted = calibrant.fit("segments", wrong[:3000], y[:3000], features={"site": site[:3000]})
+    excess = _excess(truth[3000:], fitted.apply(wrong[3000:], features={"site": site[3000:]}))
+    assert excess.mean() < 0.01
+
+
 def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.CalibrationMap) -> None:
     p, _, features, _ = _rows(50, seed=3)
     frame = pd.DataFrame({**features, "country": pd.Categorical(features["country"])})
