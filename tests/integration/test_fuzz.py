@@ -12,16 +12,14 @@ import pytest
 from benchmarks.examples.record import admitting
 from schemas.audit import AuditQuery
 from service.stack import Stack, stack
-from tests.fuzz import ALL_PHASES, fuzz
+from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
 from tests.integration.conftest import patient
 
 pytestmark = pytest.mark.slow
 
-#: Examples a call and phase.
+#: Examples a call and phase. The phase that covers every schema is the longest, and does not depend on them.
 EXAMPLES = 4
-#: Of so many paths, one has the phase of 80 fixed requests per call that covers its schemas; `make fuzz` covers all.
-COVERED = 3
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +33,7 @@ def fuzzed(folder: Path) -> Iterator[Stack]:
 
 
 def test_every_response_matches_the_openapi_document(fuzzed: Stack) -> None:
-    found = fuzz(fuzzed.url, examples=EXAMPLES, phases=ALL_PHASES.replace("coverage,", ""))
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "No issues found" in found.stdout
-    assert httpx.get(f"{fuzzed.url}/health/ready", timeout=60).status_code == 200
-
-
-def test_every_response_to_requests_that_cover_the_schemas_matches_them(fuzzed: Stack, tmp_path: Path) -> None:
-    document = httpx.get(f"{fuzzed.url}/openapi.json", timeout=60).json()
-    document["paths"] = dict([*document["paths"].items()][::COVERED])
-    file = tmp_path / "openapi.json"
-    file.write_text(json.dumps(document), "utf-8")
-    found = fuzz(fuzzed.url, examples=EXAMPLES, phases="coverage", document=file)
+    found = fuzz(fuzzed.url, examples=EXAMPLES)
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No issues found" in found.stdout
     assert httpx.get(f"{fuzzed.url}/health/ready", timeout=60).status_code == 200
