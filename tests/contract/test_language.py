@@ -32,7 +32,6 @@ def _files(*suffixes: str) -> Iterator[tuple[str, str]]:
             yield name, re.sub(r"\bdef test_\w+", lambda match: match[0].replace("_", " "), text)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "suffixes"), [("phrases", (*_TEXTS, ".py")), ("identifiers", (".py",))], ids=["phrases", "identifiers"]
 )
