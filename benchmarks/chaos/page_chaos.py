@@ -47,7 +47,7 @@ def chaos_part(figures: dict[str, Any]) -> list[str]:
             "jobs in flight and post each one with an idempotency key until it is acknowledged. Of a hundred "
             "jobs, 45 are quick fits, 20 fits of PL, 10 fits of `averaged` (half of them on 20,000 rows), 5 fits "
             "of PL to three classes of 20,000 rows, which run in parts, and 20 evaluations; the others have "
-            f"1,000 rows. Faults are injected in random order at random times during {figures['seconds'] / 60:.3g} "
+            f"1,000 rows. Faults are injected in random order at random times during {figures['seconds'] / 60:.0f} "
             "minutes. Then posting stops, all jobs end, and the state is checked. `idempotency-lease` is 2 s and "
             "`max-wait` 1 s, so that clients can soon resend requests that were lost with the API."
         ),
