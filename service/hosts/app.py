@@ -142,9 +142,12 @@ def _read_attributes(header: str) -> tuple[str | None, RowContext]:
     values: dict[str, str] = {}
     for part in header.split(";") if header else ():
         key, _, value = (text.strip() for text in part.partition("="))
-        patterns = {"seed": _SEED, "alpha": _ALPHA}
-        known = {name: pattern.fullmatch(value) for name, pattern in patterns.items()}
-        known |= {"map": value, "bounds": value in ("true", "false")}
+        known = {
+            "map": value,
+            "seed": _SEED.fullmatch(value),
+            "alpha": _ALPHA.fullmatch(value),
+            "bounds": value in ("true", "false"),
+        }
         if key in values or not known.get(key):
             text = "must have map=NAME, seed=NUMBER, alpha=NUMBER or bounds=true, with semicolons between them"
             raise of_header(InvalidField, _ATTRIBUTES, text)

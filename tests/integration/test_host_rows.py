@@ -122,8 +122,8 @@ def test_an_adjustable_map_has_another_error_level_in_every_protocol(alpha: floa
     lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist()).encode()
     header = {ATTRIBUTES: f"seed=3; alpha={alpha}"}
     for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy_of(SOME))):
-        answer = post(host, "/invocations", body, kind, accept=JSON, **header)
-        assert body_of(answer) == {"predictions": expected.to_lists()}
+        response = post(host, "/invocations", body, kind, accept=JSON, **header)
+        assert body_of(response) == {"predictions": expected.to_lists()}
     (output,) = post(host, "/v2/models/levels/infer", _tensors(SOME, **parameters)).json()["outputs"]
     assert output["data"] == expected.members.ravel().tolist()
     answer = body_of(post(host, "/calibrate", {"map": "levels", "predictions": SOME, **parameters}))
