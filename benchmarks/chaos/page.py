@@ -45,11 +45,12 @@ _SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
 
 
 def page(*, older: bool | None = None) -> str:
-    """The page with the current figures; ``older`` as for ``records.load``."""
+    """The page with the current figures of what was run; ``older`` as for ``records.load``."""
     lines = [_INTRODUCTION]
     for name, (title, part) in _SECTIONS.items():
         figures = read(name, older=older)
-        lines.extend([f"## {title}", "", *(["Not run yet."] if figures is None else part(figures)), ""])
+        if figures is not None:
+            lines.extend([f"## {title}", "", *part(figures), ""])
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -165,7 +165,7 @@ def test_an_answer_of_another_type_is_unreadable_and_names_the_field() -> None:
 
 
 def test_an_unreadable_report_of_a_job_and_an_unreadable_event_name_the_field() -> None:
-    ended = orjson.dumps(JOB | {"status": "succeeded", "result": {"report": REPORT | {"n": None}}})
+    ended = orjson.dumps(JOB | {"kind": "evaluate", "status": "succeeded", "result": {"report": REPORT | {"n": None}}})
     sent = with_class_rows(Patience(), "/evaluate", {}, {}, "batch_1")
     outcome = result_of(Patience(), sent, ReportAnswer, None, None)
     with pytest.raises(ProblemResponse, match="Unexpected response: /n must be an integer"):
