@@ -224,15 +224,15 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
         return shift is not None and shift.estimated is not None and proposed
 
     until(estimated_and_proposed, PATIENCE)
-    found = either.monitor(name).windows[0].label_shift
-    assert found is not None
-    assert found.estimated is not None
-    assert (found.sampled, len(found.estimated), found.estimated_at is not None) == (1500, K, True)
+    shift = either.monitor(name).windows[0].label_shift
+    assert shift is not None
+    assert shift.estimated is not None
+    assert (shift.sampled, len(shift.estimated), shift.estimated_at is not None) == (1500, K, True)
     proposal = either.proposal(name)
     assert proposal.found.assumption is not None
     assert proposal.found.assumption.startswith("only class frequencies changed")
     assert (proposal.found.gain, proposal.occasion.correction) == (None, "label-shift")
-    rate = f"{100 * found.estimated[1]:.1f} %"
+    rate = f"{100 * shift.estimated[1]:.1f} %"
     with httpx.Client(base_url=service.url, timeout=60) as http:
         page = http.get(f"/ui/monitors/{name}").text
     assert "from a sample of 1,500 predictions of the window" in page

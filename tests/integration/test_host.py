@@ -505,8 +505,8 @@ def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> Non
         spam, port=None, AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/alive", AIP_PREDICT_ROUTE="/predict"
     ) as host:
         assert httpx.get(f"{host.url}/alive", timeout=60).status_code == 200
-        found = httpx.post(f"{host.url}/predict", json={"instances": FEW}, timeout=60).json()
-    assert found == {"predictions": hosted()["spam"].apply(FEW).tolist()}
+        answer = httpx.post(f"{host.url}/predict", json={"instances": FEW}, timeout=60).json()
+    assert answer == {"predictions": hosted()["spam"].apply(FEW).tolist()}
 
 
 @pytest.mark.slow

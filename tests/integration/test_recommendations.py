@@ -71,10 +71,10 @@ def test_a_recommendation_as_a_job_is_the_same(http: httpx.Client, client: Calib
     ended = client.wait(queued["id"])
     assert _plain(ended.result) == at_once
     assert (ended.batch is not None) is bool(used.get("batch"))
-    kept = body_of(
+    with_batch = body_of(
         http.post("/recommendations", json=ROWS | {"keep_batch": True}, headers={"Prefer": "respond-async"}), 202
     )
-    assert client.wait(kept["id"]).batch is not None
+    assert client.wait(with_batch["id"]).batch is not None
 
 
 def test_named_classes_have_the_same_recommendation_as_a_job(http: httpx.Client) -> None:

@@ -82,8 +82,8 @@ def test_a_report_has_the_decisions_of_every_criterion(criterion: dict[str, Any]
 @pytest.mark.parametrize("used", [{}, {"clusters": np.arange(600) // 3}, {"weights": 1.0 + np.arange(600) % 3}])
 def test_models_under_a_capacity_are_compared_by_their_recall(used: dict[str, Any]) -> None:
     noisy = np.clip(P + np.random.default_rng(1).normal(0.0, 0.3, 600), 0.0, 1.0)
-    made = calibrant.report({"<b>one</b>": P, "noisy": noisy}, Y, capacity=0.2, **used)
-    decisions, (pair,) = made.document["decisions"], made.document["decisions"]["differences"].values()
+    report = calibrant.report({"<b>one</b>": P, "noisy": noisy}, Y, capacity=0.2, **used)
+    decisions, (pair,) = report.document["decisions"], report.document["decisions"]["differences"].values()
     first, second = decisions["models"].values()
     assert decisions["compared"] == "recall"
     difference = first["measures"]["recall"]["value"] - second["measures"]["recall"]["value"]
@@ -96,17 +96,17 @@ def test_models_under_a_capacity_are_compared_by_their_recall(used: dict[str, An
         influence = np.bincount(used["clusters"], influence)
     half = 1.96 * np.sqrt((influence**2).sum())
     assert pair["interval"] == pytest.approx((difference - half, difference + half), abs=0.1 * half)
-    section = _section(made.html)
+    section = _section(report.html)
     assert "&lt;b&gt;one&lt;/b&gt; include the most events" in section
     assert f"{second['threshold']:.10g}" in section
 
 
 def test_a_bound_that_one_model_misses_is_named_beside_the_threshold_of_the_other() -> None:
-    made = calibrant.report({"good": P, "constant": np.full(600, 0.5)}, Y, precision=0.8)
-    models = made.document["decisions"]["models"]
+    report = calibrant.report({"good": P, "constant": np.full(600, 0.5)}, Y, precision=0.8)
+    models = report.document["decisions"]["models"]
     assert models["good"]["threshold"] is not None
     assert (models["constant"]["threshold"], models["constant"]["measures"]) == (None, {})
-    assert "No threshold exists for constant: precision is not reached" in _section(made.html)
+    assert "No threshold exists for constant: precision is not reached" in _section(report.html)
     alone = calibrant.report(np.full(600, 0.5), Y, precision=0.8)
     assert "No threshold exists: precision is not reached" in _section(alone.html)
     assert "chose the threshold" not in _section(alone.html)
@@ -171,10 +171,9 @@ def test_the_command_writes_the_decisions_and_the_lines_that_make_them_again(row
     scope: dict[str, Any] = {}
     python = html.rpartition("<pre><code>")[2].partition("</code>")[0]
     exec(python.replace("&#39;", "'").replace("&#34;", '"'), scope)
-    one = len(names) == 1
     thresholds = (
         [scope["decisions"].threshold]
-        if one
+        if len(names) == 1
         else [own["threshold"] for own in scope["report"].document["decisions"]["models"].values()]
     )
     assert thresholds == [0.2] * len(names)
