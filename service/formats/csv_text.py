@@ -86,7 +86,7 @@ def _reserve(column: dict[str, list[Any]], n: int, width: int | None, limits: Bo
 CSV = Format(
     "text/csv",
     MalformedCsv,
-    read=with_query(read_csv),
+    read=with_query(read_csv, is_text=True),
     read_rows=read_csv_rows,
     request="UTF-8 with a header row",
     rows="columns as those of Arrow, vectors as `prediction.0` to `prediction.K-1`; empty cells are missing",

@@ -63,7 +63,7 @@ class Format:
     is_available: Callable[[], bool] = lambda: True
 
 
-def with_query(read: Callable[[Body, BodyLimits, Fields], Arrays]) -> Reader:
+def with_query(read: Callable[[Body, BodyLimits, Fields], Arrays], *, is_text: bool = False) -> Reader:
     """The reader of a format whose options are in the query; ``read`` reads the arrays of a prediction kind."""
 
     def read_with_query(body: Body, limits: BodyLimits, query: Mapping[str, str]) -> Payload:
@@ -76,7 +76,7 @@ def with_query(read: Callable[[Body, BodyLimits, Fields], Arrays]) -> Reader:
             if level.size != 1:
                 raise WrongShape.at("/level", "must be one number")
             options["level"] = float(level.reshape(()))
-        return Payload(arrays, options, from_query=True)
+        return Payload(arrays, options, from_query=True, is_text=is_text)
 
     return read_with_query
 

@@ -8,12 +8,14 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+import numpy as np
 import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import QueryParams
 
 from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import Offence
+from calibrant.core.column_names import integer
+from calibrant.core.errors import InvalidLabel, Offence
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import REQUEST, Document, Instant
 from schemas.decisions import DecideOptions
@@ -21,7 +23,7 @@ from schemas.evaluations import CompareOptions
 from schemas.monitor_rules import RuleKind
 from service.errors import InvalidField
 from service.formats.json_body import check_keys, skeleton_of
-from service.formats.payload import Payload
+from service.formats.payload import Array, Payload
 
 Options = TypeVar("Options", bound=Document)
 Other = TypeVar("Other", bound=Document)
@@ -62,9 +64,22 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
             raise InvalidField.at(_pointer((name,)), f"may have at most {_MOST_ENTRIES} entries")
     try:
         # A query contains only strings; in JSON the string "5" is not a number.
-        return model.model_validate(options, strict=None if payload.from_query else True, context=REQUEST)
+        read = model.model_validate(options, strict=None if payload.from_query else True, context=REQUEST)
     except ValidationError as error:
         raise invalid_field(error.errors(include_url=False, include_input=False)) from error
+    if payload.is_text:
+        _check_numbered_names(payload.arrays.get("labels"), getattr(read, "class_names", None))
+    return read
+
+
+def _check_numbered_names(labels: Array | None, class_names: Sequence[str] | None) -> None:
+    """Raise ``InvalidLabel`` if labels of a text are numbers that are places of classes, and names of others."""
+    place_of = {number: place for place, name in enumerate(class_names or ()) if (number := integer(name)) is not None}
+    if labels is None or labels.dtype.kind not in "iuf" or all(number == k for number, k in place_of.items()):
+        return
+    if set(np.unique(labels).tolist()) <= place_of.keys():
+        text = "are numbers, and class_names has these in another order: leave class_names out if a label is the place "
+        raise InvalidLabel.at("/labels", f"{text}of its column; if it is a name, send JSON with labels as strings")
 
 
 def query_fields(query: QueryParams, several: Sequence[str] = ()) -> dict[str, str]:

@@ -23,11 +23,15 @@ def fields_of_kind(options: Mapping[str, Any]) -> Fields:
 
 @dataclass(frozen=True)
 class Payload:
-    """``arrays`` by field name; ``options`` as JSON values, or as strings if they come from a query."""
+    """``arrays`` by field name; ``options`` as JSON values, or as strings if they come from a query.
+
+    If it ``is_text``, the body does not tell numbers from strings.
+    """
 
     arrays: Mapping[str, Array]
     options: Mapping[str, Any]
     from_query: bool
+    is_text: bool = False
 
 
 def with_numbers(payload: Payload) -> Payload:

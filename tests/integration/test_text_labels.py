@@ -123,3 +123,23 @@ def test_an_empty_label_and_labels_of_two_kinds_are_refused_in_csv(
     text = "predictions,labels\n" + "".join(f"0.5,{cell}\n" for cell in cells)
     refused = http.post("/evaluate", content=text, headers={"Content-Type": CSV}, params={"class_names": "no,yes"})
     assert problem_of(refused) == (422, "not-a-number", f"/labels/{row}")
+
+
+@pytest.mark.parametrize("path", ["/evaluate", "/maps", "/batches"])
+def test_numbers_in_csv_that_are_names_of_other_classes_are_refused(http: httpx.Client, path: str) -> None:
+    rows = {"predictions": P, "labels": Y}
+    options = {"method": "isotonic"} if path == "/maps" else {}
+    for names in ("1,0", '["1", "0"]', "1.0,0.0"):
+        refused = _send(http, path, CSV, rows, class_names=names, **options)
+        assert problem_of(refused) == (422, "invalid-label", "/labels")
+        assert "is the place of its column; if it is a name" in refused.json()["detail"]
+    for names in ("0,1", "1,2", "no,yes"):
+        _send(http, path, CSV, rows, class_names=names, **options).raise_for_status()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != CSV])
+def test_numbers_with_a_type_are_places_and_strings_are_names(http: httpx.Client, kind: str) -> None:
+    for labels, expected in ((Y, Y), (Y.astype(str), 1 - Y)):
+        answer = _send(http, "/evaluate", kind, {"predictions": P, "labels": labels}, class_names="1,0")
+        brier = answer.raise_for_status().json()["measures"]["brier"]["value"]
+        assert brier == pytest.approx(float(np.mean((P - expected) ** 2)), abs=1e-12)
