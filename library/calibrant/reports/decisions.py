@@ -30,9 +30,9 @@ _BOUNDS = ("precision", "recall")
 
 
 def decision_section(report: Mapping[str, Any], about: ReportSubject) -> NamedRows | None:
-    """Return the section of a report with ``decisions``, else None."""
+    """Return the section of a report with ``decisions`` in their present form, else None."""
     decisions = report.get("decisions")
-    if decisions is None:
+    if decisions is None or "criterion" not in decisions:  # stored before there were criteria other than costs
         return None
     level, models, of_costs = numbers.level(decisions["level"]), decisions["models"], decisions["criterion"] == "costs"
     several = len(models) > 1

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import calibrant
 from calibrant.cli.main import app
 from calibrant.core.errors import CalibrationError
+from calibrant.reports.decisions import decision_section
+from calibrant.reports.panel import ReportSubject
 
 RANDOM = np.random.default_rng(8)
 P = RANDOM.random(600).round(4)
@@ -113,6 +115,11 @@ def test_a_bound_that_one_model_misses_is_named_beside_the_threshold_of_the_othe
     assert "No threshold exists: capacity is less than" in _section(
         calibrant.report(np.full(600, 0.5), Y, capacity=5).html
     )
+
+
+def test_decisions_that_were_stored_before_there_were_criteria_have_no_section() -> None:
+    earlier = {"costs": [1.0, 4.0], "threshold": 0.2, "level": 0.95, "models": {"model": {}}, "differences": {}}
+    assert decision_section({"decisions": earlier}, ReportSubject("a.csv", "0.1.0")) is None
 
 
 VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
