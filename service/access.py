@@ -131,7 +131,12 @@ class Access:
             scope["state"]["stale_seconds"] = int(self._link.age)
         work_for(scope)
         await self._starts.wait(caller.tenant)
-        await self._app(scope, receive, send if allowance is None else _with_rate_headers(allowance, send))
+        await self._app(scope, receive, self._sender(send, allowance, table.changes_maps(method, path)))
+
+    def _sender(self, send: Send, allowance: RequestAllowance | None, changes_maps: bool) -> Send:
+        if allowance is not None:
+            send = _with_rate_headers(allowance, send)
+        return _after_changes(self._link, send) if changes_maps else send
 
     def _may_be_signed_in(self, scope: Scope) -> bool:
         """Whether an open page may be personal: there is a cookie, or it is not yet known whether keys are in use."""
@@ -213,6 +218,17 @@ def _with_rate_headers(allowance: RequestAllowance, send: Send) -> Send:
         await send(message)
 
     return add_headers
+
+
+def _after_changes(link: Link, send: Send) -> Send:
+    """Respond once this process has received the changes of the request, so that the next one finds them."""
+
+    async def catch_up(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await link.catch_up()
+        await send(message)
+
+    return catch_up
 
 
 @lru_cache(maxsize=1024)

@@ -258,6 +258,11 @@ class Call:
         return changes and not self.frees_room
 
     @property
+    def changes_maps(self) -> bool:
+        """Whether the call may change which map a reference leads to."""
+        return self.method != "GET" and self.access in ("maps:write", "maps:promote")
+
+    @property
     def is_paged(self) -> bool:
         """Whether the answer is a page of a list."""
         return self.query is not None and "cursor" in self.query.model_fields

@@ -104,6 +104,11 @@ class RouteTable:
         call = self._find(method, path)
         return call is not None and call.stores
 
+    def changes_maps(self, method: str, path: str) -> bool:
+        """Whether a request may change which map a reference leads to."""
+        call = self._find(method, path)
+        return call is not None and call.changes_maps
+
     def needs_store(self, path: str) -> bool:
         """Whether requests for a path are refused while the store is unavailable."""
         return path not in self._storeless

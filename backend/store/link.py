@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -58,8 +59,8 @@ log = logging.getLogger(__name__)
 #: Seconds without an answered ping after which cached data must not be used.
 STALE_SECONDS = 1.0
 _PING_SECONDS = 0.2
-#: The most messages that are read before they are handled, and the seconds in which one that has arrived is read.
-_MOST_MESSAGES, _AT_ONCE_SECONDS = 1000, 0.001
+#: The most messages that are read before they are handled.
+_MOST_MESSAGES = 1000
 #: A connection attempt, half a second by default, and the pause after it take less than a second, so that the return of
 #: the store is noticed within one.
 _BACKOFF_SECONDS = (0.02, 0.3)
@@ -92,6 +93,10 @@ class Link:
         self._changed = changed
         self._proved = float("-inf")
         self._beat = asyncio.Event()
+        #: The connection while it is used, and when each of its pings without an answer was sent.
+        self._channel: PubSub | None = None
+        self._pings: deque[float] = deque()
+        self._pinging = asyncio.Lock()
         self._closed = False
         self._open = False
         self._logged_cause: str | None = None
@@ -127,6 +132,21 @@ class Link:
                 await asyncio.wait_for(self._beat.wait(), left)
         return self.fresh
 
+    async def catch_up(self) -> None:
+        """Return once every change made so far was handled, or ``patience`` seconds later.
+
+        A caller that is told of its change then finds it in this process.
+        """
+        moment = time.monotonic()
+        channel = self._channel
+        if channel is None or not self._open:
+            return
+        with contextlib.suppress(RedisError, OSError):  # the connection was lost, and the next one reads all anew
+            await self._ping(channel)
+        while self._open and self._proved < moment and (left := moment + self.patience - time.monotonic()) > 0.0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._beat.wait(), left)
+
     async def run(self) -> None:
         """Receive changes, and reconnect whenever the connection is lost; ends when closed or cancelled."""
         pause = _BACKOFF_SECONDS[0]
@@ -135,7 +155,10 @@ class Link:
                 try:
                     async with self._redis.pubsub() as channel:
                         await channel.subscribe(Shared.changes())
-                        await self._listen(channel)
+                        try:
+                            await self._listen(channel)
+                        finally:
+                            self._channel = None  # a ping would open it again
                 except (RedisError, StorageError, OSError) as error:
                     if self._open:
                         pause = _BACKOFF_SECONDS[0]
@@ -152,24 +175,35 @@ class Link:
     async def _listen(self, channel: PubSub) -> None:
         # Reads without an answer are counted instead of their seconds: in those, an event loop that was blocked looks
         # like a store that does not answer, because the time of a read is over before its answer is looked at.
-        opened, waiting, silent, pinged_at = False, True, 0, time.monotonic()
-        await channel.ping()
+        opened, silent = False, 0
+        async with self._pinging:
+            self._channel = channel
+            self._pings.clear()
+        await self._ping(channel)
+        pinged_at = time.monotonic()
         while not self._closed:
             message = await _next_message(channel)
             silent = silent + 1 if message is None else 0
             if message is not None and message["type"] == "message":
                 message = await self._follow(channel, message)
-            if message is not None and message["type"] == "pong":
-                waiting = False
+            if message is not None and message["type"] == "pong" and self._pings:
+                moment = self._pings.popleft()
                 if not opened:
                     await self._opened()
                     opened = True
                     self._find()
-                self._prove(pinged_at)
-            if waiting and silent >= self.silence / _PING_SECONDS:
+                self._prove(moment)
+            if self._pings and silent >= self.silence / _PING_SECONDS:
                 raise ConnectionError("a ping was not answered")
-            if not waiting and time.monotonic() - pinged_at >= _PING_SECONDS:
-                pinged_at, waiting, silent = time.monotonic(), True, 0
+            if not self._pings and time.monotonic() - pinged_at >= _PING_SECONDS:
+                pinged_at, silent = time.monotonic(), 0
+                await self._ping(channel)
+
+    async def _ping(self, channel: PubSub) -> None:
+        """Send a ping; pings are answered in the order in which they were sent."""
+        async with self._pinging:
+            if channel is self._channel:
+                self._pings.append(time.monotonic())
                 await channel.ping()
 
     async def _follow(self, channel: PubSub, message: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -185,7 +219,7 @@ class Link:
             change = read_change(message["data"])
             if change is not None:
                 changes[change] = None
-            message = None if messages == _MOST_MESSAGES else await _next_message(channel, _AT_ONCE_SECONDS)
+            message = None if messages == _MOST_MESSAGES else await _next_message(channel, 0.0)
         for change in changes:
             await self._changed(change)
         return message

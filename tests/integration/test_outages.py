@@ -149,6 +149,38 @@ async def test_changes_that_arrive_while_one_is_handled_are_handled_together(ser
     assert len(handled) < 10
 
 
+async def test_who_catches_up_waits_until_the_changes_made_so_far_were_handled(server: RedisServer) -> None:
+    handled: list[str | None] = []
+    reading, released = asyncio.Event(), asyncio.Event()
+
+    async def nothing() -> None:
+        pass
+
+    async def changed(change: Invalidation) -> None:
+        reading.set()
+        await released.wait()
+        handled.append(change.name)
+
+    link = Link(server.url, opened=nothing, changed=changed, silence=120.0)
+    running = asyncio.create_task(link.run())
+    assert await link.settled(120.0)
+    with contextlib.closing(server.admin()) as redis, redis.pipeline() as pipe:
+        for count in range(1, 4):
+            released.clear()
+            reading.clear()
+            announce(pipe, Invalidation("map", "default", str(count)))
+            pipe.execute()
+            waiting = [asyncio.create_task(link.catch_up()) for _ in range(count)]
+            await asyncio.wait_for(reading.wait(), 120)
+            assert not any(task.done() for task in waiting)
+            released.set()
+            await asyncio.wait_for(asyncio.gather(*waiting), 120)
+            assert handled == [str(name) for name in range(1, count + 1)]
+    link.close()
+    await running
+    await asyncio.wait_for(link.catch_up(), 120)
+
+
 def test_a_store_without_answers_delays_no_probe_and_no_request_for_long(server: RedisServer) -> None:
     # A request that waits for the store takes at least this patience, and one that waits for a thread as well takes a
     # multiple. A busy machine does not use up a fraction of it.
