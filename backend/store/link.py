@@ -135,13 +135,13 @@ class Link:
     async def catch_up(self) -> None:
         """Return once every change made so far was handled, or ``patience`` seconds later.
 
-        A caller that is told of its change then finds it in this process.
+        A caller whose request made a change finds it in this process afterwards.
         """
         moment = time.monotonic()
         channel = self._channel
         if channel is None or not self._open:
             return
-        with contextlib.suppress(RedisError, OSError):  # the connection was lost, and the next one reads all anew
+        with contextlib.suppress(RedisError, OSError):  # the connection was lost, and the next one reads all again
             await self._ping(channel)
         while self._open and self._proved < moment and (left := moment + self.patience - time.monotonic()) > 0.0:
             with contextlib.suppress(TimeoutError):
