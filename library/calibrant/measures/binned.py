@@ -425,7 +425,7 @@ _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 
 
 def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> Measure:
-    common = {"lowest": 0.0, "highest": 1.0, "resample_seconds": bins_seconds}
+    common = {"lowest": 0.0, "highest": 1.0, "resample_seconds": bins_seconds, "is_error": True}
     return Measure(name, title, _FAMILY, definition, source, **{**common, **rest})
 
 
@@ -497,6 +497,7 @@ MEASURES = (
         "(n_k - 1)), with V_k the variance of y - p in the bin, over bins of two rows or more. It is unbiased, so it "
         f"may be negative, and it is 0 on average for calibrated predictions. {_FEW_WEIGHTS}. {_CUTS}",
         "Kumar, Liang & Ma (2019); Broecker (2012); Ferro & Fricker (2012)",
+        is_error=False,
         cost="O(n log n)",
         event=_square,
         distance=partial(ece_distance, norm=2),
@@ -518,6 +519,7 @@ MEASURES = (
         "(sum over classes k of E|f_k - P(Y = k | f_k)|^p)^(1/p), at most 2^(1/p), over bins of each class; form mean "
         f"divides by K before the root. For one event, its term E|.|^p. {_CUTS}",
         "Gruber & Buettner (2022), appendix C",
+        is_error=False,
         cost="O(K n log n)",
         highest=2.0,
         of_classes=True,
@@ -567,6 +569,7 @@ MEASURES = (
         "sum_k (n_k / n) E|N(0, sigma_k^2)|, sigma_k^2 = sum p (1 - p) / n_k^2; plug_in: with the observed gaps and "
         f"the variances of predictions and labels in each bin. {_FEW_WEIGHTS}. {_CUTS}",
         "Gruber & Buettner (2022), eq. 22",
+        is_error=False,
         cost="O(n log n)",
         event=_chance,
         better="neither",
@@ -579,6 +582,7 @@ MEASURES = (
         f"the mean prediction of positives minus that of negatives (the lemma has 1 - d by mistake). "
         f"{_FEW_WEIGHTS}. {_CUTS}",
         "Minderer et al. (2021), appendix C, Lemma 1",
+        is_error=False,
         cost="O(n log n)",
         event=_squared_bias,
         better="neither",

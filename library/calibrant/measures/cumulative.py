@@ -299,6 +299,7 @@ MEASURES = (
         chance_seconds=_chance_seconds,
         distance=_distance("ks"),
         triangle=True,
+        is_error=True,
     ),
     Measure(
         "kuiper",
@@ -316,6 +317,7 @@ MEASURES = (
         chance_seconds=_chance_seconds,
         distance=_distance("kuiper"),
         triangle=True,
+        is_error=True,
     ),
     Measure(
         "ks-end",
@@ -351,5 +353,6 @@ MEASURES = (
         chance_seconds=_chance_seconds,
         distance=_by_class_distance,
         triangle=True,
+        is_error=True,
     ),
 )

@@ -311,6 +311,7 @@ MEASURES = tuple(
         needs="both outcomes, different predictions, at least as many rows as folds",
         options={"norm": Option(1, low=1.0, high=1e9, real=True), **fit_options(name)},
         runs=method.runs,
+        is_error=True,
         seconds=_seconds(method),
         own_interval=True,
         resampled=False,

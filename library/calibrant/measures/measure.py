@@ -185,6 +185,8 @@ class Measure(Described):
         Whether the literature defines it as a mean over the classes, which evaluations of one event then say.
     needs_vectors : bool
         Whether it needs the vectors behind an event that is not binary; a monitor does not have them.
+    is_error : bool
+        Whether the value of an event is a calibration error in units of probability, unless the norm is above 1.
     own_interval : bool
         Whether the result already has its interval.
     pooled : {"identity", "log", "logit"} or None
@@ -236,6 +238,7 @@ class Measure(Described):
     by_outcome: bool = False
     of_classes: bool = False
     needs_vectors: bool = False
+    is_error: bool = False
     own_interval: bool = False
     pooled: Literal["identity", "log", "logit"] | None = None
     distance: Callable[..., Distance] | None = None
@@ -255,6 +258,11 @@ class MeasureRequest:
     def compute(self, subject: Subject, resampling: Resampling = PLAIN) -> MeasureResult:
         """Measure one subject; the result has its definition, and a ``problem`` if there is no value."""
         return answers([self], subject, resampling)[self.key]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the value of an event is a calibration error in units of probability; mean powers are not."""
+        return self.measure.is_error and self.options.get("norm", 1) in (1, "max")
 
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimate the seconds of ``compute``."""
