@@ -440,6 +440,10 @@ MEASURES = (
         "with the folded normal distribution (norm 1) or by subtracting ybar_k (1 - ybar_k) / (n_k - 1) (norm 2). "
         f"{_CUTS}",
         f"{_KANGSEPP}, sections 2.2 and C.5; Kumar, Liang & Ma (2019); Naeini, Cooper & Hauskrecht (2015)",
+        meaning=(
+            "Mean absolute difference between observed frequency and prediction over bins of rows; 0 is perfect. The "
+            "debiased value excludes a part of what is due to random variation."
+        ),
         cost="O(n log n); equal-width O(n)",
         event=ece,
         distance=ece_distance,
@@ -447,10 +451,14 @@ MEASURES = (
     ),
     _entry(
         "ece-sweep",
-        "Expected calibration error with the number of bins from a monotonic sweep",
+        "Expected calibration error (monotonic sweep)",
         "ece with the largest b such that 1, ..., b bins all have non-decreasing observed frequencies (equal-width: at "
         "most 4,096 bins, ignoring empty ones)",
         "Roelofs et al. (2022)",
+        meaning=(
+            "Calibration error with the largest number of bins for which the observed frequencies increase with the "
+            "predictions."
+        ),
         cost="O(n log n + b^2)",
         event=_SWEEP,
         distance=_SWEEP_DISTANCE,
@@ -474,6 +482,7 @@ MEASURES = (
         "Maximum calibration error",
         f"max_k |pbar_k - ybar_k| over bins. {_CUTS}",
         "Naeini, Cooper & Hauskrecht (2015)",
+        meaning="The largest gap of any bin; sensitive to random variation in small bins.",
         cost="O(n log n); equal-width O(n)",
         event=partial(ece, norm="max"),
         distance=partial(ece_distance, norm="max"),
@@ -485,6 +494,7 @@ MEASURES = (
         f"(sum_k (n_k / n) (pbar_k - ybar_k)^2)^(1/2) over bins; debiased: the root of the debiased square, or 0 if "
         f"that is negative. {_CUTS}",
         "Nixon et al. (2019); Kumar, Liang & Ma (2019)",
+        meaning="Like the calibration error, but large gaps count more.",
         cost="O(n log n)",
         event=_rmsce,
         distance=partial(_rooted_distance, p=2.0),

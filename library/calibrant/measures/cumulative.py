@@ -293,6 +293,10 @@ MEASURES = (
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning=(
+            "The largest difference between cumulative predictions and cumulative labels, from the lowest prediction "
+            "upwards; no bins needed. Errors of opposite sign partly cancel."
+        ),
         event=_compute("ks"),
         over_classes_p_value=_over_classes("ks"),
         options=_LAW,
@@ -311,6 +315,7 @@ MEASURES = (
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning="Like the Kolmogorov-Smirnov error, but equally sensitive to differences in any range of predictions.",
         event=_compute("kuiper"),
         over_classes_p_value=_over_classes("kuiper"),
         options=_LAW,
@@ -329,6 +334,7 @@ MEASURES = (
         -1.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning="Below 0, predictions are too high overall; above 0, too low.",
         event=_end,
         over_classes_p_value=_over_classes("end"),
         options=_LAW,

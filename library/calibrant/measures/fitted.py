@@ -306,6 +306,7 @@ MEASURES = tuple(
         0.0,
         1.0 if method.vector is None else 2.0,
         "O(n log n) and a fit to a few hundred cells" if method.vector is None else "O(n K + n log n) and a fit",
+        meaning=f"Mean absolute difference between the predictions and a map fitted to the same rows ({method.title}).",
         event=_compute(name),
         vector=None if method.vector is None else _compute_vector(name),
         needs="both outcomes, different predictions, at least as many rows as folds",

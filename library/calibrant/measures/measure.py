@@ -159,6 +159,8 @@ class Measure(Described):
         Range of the values; None if unbounded.
     cost : str
         Cost in the number of rows n and of classes K.
+    meaning : str
+        What the value says, in plain words, for readers of reports; if empty, they get the definition.
     event, vector : callable or None
         Compute the measure for an event, and for the whole vector; None if not defined. Class-wise values are computed
         for the event of each class and combined by ``over_classes``.
@@ -215,6 +217,7 @@ class Measure(Described):
     lowest: float | None
     highest: float | None
     cost: str
+    meaning: str = ""
     event: Compute | None = None
     vector: Compute | None = None
     better: Literal["smaller", "larger", "neither"] = "smaller"
@@ -245,6 +248,11 @@ class Measure(Described):
     triangle: bool = False
     influence: Callable[..., Floats] | None = None
     resampled: bool = True
+
+    @property
+    def explanation(self) -> str:
+        """What reports say of the value: the meaning, or the definition without one."""
+        return self.meaning or self.definition
 
 
 @dataclass(frozen=True)

@@ -228,6 +228,7 @@ MEASURES = (
         0.0,
         1.0,
         "O(n + grid log grid)",
+        meaning="Calibration error with kernel smoothing instead of bins.",
         event=_smooth,
         options={"bandwidth": Option("fixed-point", choices=("fixed-point",), low=NARROWEST, high=1, real=True)},
         seconds=lambda n, _classes, _options: 4e-8 * n + 5e-3,
