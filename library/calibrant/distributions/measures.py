@@ -160,6 +160,8 @@ class DistributionMeasure(Described):
         Options with their defaults.
     seconds : callable
         Estimates the seconds for forecasts of a size.
+    is_error : bool
+        Whether the value is a calibration error in units of probability.
 
     See Also
     --------
@@ -181,6 +183,7 @@ class DistributionMeasure(Described):
     kinds: tuple[str, ...] = _ALL
     options: Mapping[str, Option] = field(default_factory=dict)
     seconds: Seconds = field(default=_seconds(), repr=False)
+    is_error: bool = False
 
     @property
     def explanation(self) -> str:
@@ -538,6 +541,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 _calibration_error,
                 options={"norm": _NORM},
                 seconds=_seconds(row=3e-6, level=4e-4),
+                is_error=True,
             ),
             DistributionMeasure(
                 "pit-ks",
