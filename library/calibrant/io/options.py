@@ -283,4 +283,4 @@ class FileOptions:
 
 
 #: The options by name, in the order of the flags.
-OPTIONS: Mapping[str, FileOption] = {each.name: each.metadata["option"] for each in fields(FileOptions)}
+OPTIONS: Mapping[str, FileOption] = {option.name: option.metadata["option"] for option in fields(FileOptions)}
