@@ -347,22 +347,22 @@ def _accepted(response: httpx.Response) -> Any:
     return response.json()
 
 
-def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+def differences(first: Any, other: Any, where: str = "") -> Iterator[str]:
     """The places at which two results differ: counts and texts at all, other numbers by more than 1e-12 of them."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        same = np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=1e-12, atol=0.0)
-    elif isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(first, np.ndarray) or isinstance(other, np.ndarray):
+        same = np.shape(first) == np.shape(other) and np.allclose(first, other, rtol=1e-12, atol=0.0)
+    elif isinstance(first, Mapping) and isinstance(other, Mapping):
         same = True
-        for name in sorted((one.keys() | other.keys()).difference(_NAMES)):
-            yield from differences(one.get(name), other.get(name), f"{where}/{name}")
-    elif isinstance(one, list) and isinstance(other, list):
-        same = len(one) == len(other)
-        for i, pair in enumerate(zip(one, other, strict=False)):
+        for name in sorted((first.keys() | other.keys()).difference(_NAMES)):
+            yield from differences(first.get(name), other.get(name), f"{where}/{name}")
+    elif isinstance(first, list) and isinstance(other, list):
+        same = len(first) == len(other)
+        for i, pair in enumerate(zip(first, other, strict=False)):
             yield from differences(*pair, f"{where}/{i}")
-    elif isinstance(one, float) and isinstance(other, float):
-        same = math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-15) or (math.isnan(one) and math.isnan(other))
+    elif isinstance(first, float) and isinstance(other, float):
+        same = math.isclose(first, other, rel_tol=1e-12, abs_tol=1e-15) or (math.isnan(first) and math.isnan(other))
     else:
-        same = type(one) is type(other) and one == other
+        same = type(first) is type(other) and first == other
     if not same:
         yield where or "/"
 

@@ -94,11 +94,11 @@ def compared(rows: Rows, random: np.random.Generator) -> tuple[dict[str, float],
     return errors, widths
 
 
-def line(title: str, found: list[tuple[dict[str, float], dict[str, float]]]) -> str:
+def line(title: str, differences: list[tuple[dict[str, float], dict[str, float]]]) -> str:
     """The largest error of several batches, and the largest bound."""
     cells = []
     for request in REQUESTS:
-        error, width = (max(of[part][request.key] for of in found) for part in (0, 1))
+        error, width = (max(of[part][request.key] for of in differences) for part in (0, 1))
         cells.append(f"{'**' if error > GOAL else ''}{error:.1e}{'**' if error > GOAL else ''} ({width:.0e})")
     return f"| {title} | {' | '.join(cells)} |"
 
@@ -124,8 +124,10 @@ class TallyCheck(PageCheck):
         comparison = CellComparison()
         for printed, computed in zip(tables(page), tables("\n".join(self.compute())), strict=True):
             for old, new in zip(printed.rows, computed.rows, strict=True):
-                for name, one, other in zip(printed.head[1:], old[1:], new[1:], strict=True):
-                    comparison.add(f"{printed.section}, {old[0]}, {name}", _rounded(one), _rounded(other), 0.01)
+                for name, printed_cell, other in zip(printed.head[1:], old[1:], new[1:], strict=True):
+                    comparison.add(
+                        f"{printed.section}, {old[0]}, {name}", _rounded(printed_cell), _rounded(other), 0.01
+                    )
         return comparison
 
 
@@ -145,11 +147,13 @@ def compared_rows() -> tuple[list[str], list[str]]:
     shapes = []
     for spread in TRUE:
         for error in ERRORS:
-            made = [shaped(spread, shape, error, random) for shape in SHAPES]
-            found = [compared(rows, random) for rows in made if rows is not None]
-            kind = f"error {error:g} ({len(found)} shapes)" if error else f"calibrated ({len(found)} batches)"
-            if found:
-                shapes.append(line(f"{spread}, {kind}", found))
+            drawn = [shaped(spread, shape, error, random) for shape in SHAPES]
+            differences = [compared(rows, random) for rows in drawn if rows is not None]
+            kind = (
+                f"error {error:g} ({len(differences)} shapes)" if error else f"calibrated ({len(differences)} batches)"
+            )
+            if differences:
+                shapes.append(line(f"{spread}, {kind}", differences))
     return shapes, [line(title, [compared(rows, random)]) for title, rows in hard(random)]
 
 
