@@ -199,13 +199,18 @@ def variables_of(settings: Any) -> dict[str, str]:
 
 
 @cache
-def _shared() -> Mapping[str, Setting]:
-    return {setting.name: setting for setting in settings_of(SharedSettings)}
+def _by_name(kind: type[SharedSettings]) -> Mapping[str, Setting]:
+    return {setting.name: setting for setting in settings_of(kind)}
+
+
+def setting_here(kind: type[SharedSettings], name: str) -> Any:
+    """The value of a setting of a class in the environment of this process, or its default; ``KeyError`` for others."""
+    setting, text = _by_name(kind)[name], os.environ.get(variable_of(name))  # type: ignore[arg-type]
+    if not text:
+        return setting.default
+    return text == str(True) if setting.value_type is bool else setting.value_type(text)
 
 
 def shared_setting(name: str) -> Any:
     """The value of a shared setting in the environment of this process, or its default; ``KeyError`` for others."""
-    setting, text = _shared()[name], os.environ.get(variable_of(name))
-    if not text:
-        return setting.default
-    return text == str(True) if setting.value_type is bool else setting.value_type(text)
+    return setting_here(SharedSettings, name)

@@ -48,8 +48,8 @@ class ReferenceAnswer:
         report = calibrant.evaluate(
             predictions, labels, measures=[asked | {"as": "it"}], reduction=self.reduction, scale=self.scale
         )
-        found = report.measures["it"]
-        value = float(found.parts[self.field[6:]] if self.field.startswith("parts/") else getattr(found, self.field))
+        result = report.measures["it"]
+        value = float(result.parts[self.field[6:]] if self.field.startswith("parts/") else getattr(result, self.field))
         return value if self.transform is None else float(_TRANSFORMS[self.transform](value))
 
 

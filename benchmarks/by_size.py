@@ -79,25 +79,29 @@ def run(
     ``repetitions`` of the smallest size replace those of the paper. The kernel estimate is left out without
     ``kernel_repetitions``.
     """
-    given = read_file(path)
-    training, held_out = np.array_split(np.random.default_rng(0).permutation(len(given.labels)), 2)
+    predictions_file = read_file(path)
+    training, held_out = np.array_split(np.random.default_rng(0).permutation(len(predictions_file.labels)), 2)
     drawn: dict[str, Any] = {"repetitions": "paper"} if repetitions is None else {"start_repetitions": repetitions}
     fitted = None
     if figure.map:
         fitted = calibrant.fit(
-            figure.map, given.values[training], given.labels[training], reduction="canonical", scale=given.scale
+            figure.map,
+            predictions_file.values[training],
+            predictions_file.labels[training],
+            reduction="canonical",
+            scale=predictions_file.scale,
         )
 
     def measured(
         measures: Sequence[str | Mapping[str, Any]], reduction: str, drawn: Mapping[str, Any]
     ) -> calibrant.MeasuresBySize:
         return calibrant.measure_by_size(
-            given.values[held_out],
-            given.labels[held_out],
+            predictions_file.values[held_out],
+            predictions_file.labels[held_out],
             measures=measures,
             reduction=reduction,
             squared=figure.squared,
-            scale=given.scale,
+            scale=predictions_file.scale,
             map=fitted,
             **drawn,
         )
@@ -125,7 +129,7 @@ def departures(curves: Curves) -> dict[str, float]:
     With few subsets the standard error is itself uncertain, and the ratio has Student's distribution: it becomes the
     normal deviate of the same probability (Wallace 1959). A size with a single subset has no standard error.
     """
-    found = {}
+    largest = {}
     for name, curve in curves["curves"].items():
         repetitions = np.array(curve.get("repetitions", curves["repetitions"]), dtype=np.float64)
         several = np.flatnonzero(repetitions[:-1] > 1.0)
@@ -135,8 +139,8 @@ def departures(curves: Curves) -> dict[str, float]:
         freedom = repetitions[several] - 1.0
         off = np.abs(mean - curve["full"]["value"]) / (deviation / np.sqrt(repetitions[several]))
         factor = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)
-        found[name] = float(np.max(factor * np.sqrt(freedom * np.log1p(off**2 / freedom))))
-    return found
+        largest[name] = float(np.max(factor * np.sqrt(freedom * np.log1p(off**2 / freedom))))
+    return largest
 
 
 def bound(curves: Curves) -> float:
@@ -187,7 +191,7 @@ def _named(figure: SizeFigure, curves: Curves) -> Curves:
     """The curves, with the root Brier score called the Brier score if it is squared."""
     if not figure.squared:
         return curves
-    return curves | {"curves": {name.replace("root Brier", "Brier"): each for name, each in curves["curves"].items()}}
+    return curves | {"curves": {name.replace("root Brier", "Brier"): curve for name, curve in curves["curves"].items()}}
 
 
 def _verdict(results: Mapping[SizeFigure, Curves]) -> str:
@@ -221,8 +225,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, help="use only the first files of the folder")
     parser.add_argument("--repetitions", type=int, help="subsets of the smallest size, default: as in the paper")
     asked = parser.parse_args()
-    kept = current(f"by-size-{asked.repetitions or 'paper'}", __file__)
-    results: dict[SizeFigure, Curves] = {SizeFigure(*figure): curves for figure, curves in read(kept)}
+    record_file = current(f"by-size-{asked.repetitions or 'paper'}", __file__)
+    results: dict[SizeFigure, Curves] = {SizeFigure(*figure): curves for figure, curves in read(record_file)}
     paths = [path for path in classifiers(asked.folder) if "cifar" in path.name][: asked.files]
     kinds = list(product(("", *MAPS), (False, True)))
     figures = {SizeFigure(path.stem, *kind): path for path in paths for kind in kinds}
@@ -231,7 +235,7 @@ def main() -> None:
         if figure not in results:
             kernel = (asked.repetitions or PAPER) // KERNEL_SHARE if figure.squared and figure in drawn else None
             results[figure] = run(path, figure, repetitions=asked.repetitions, kernel_repetitions=kernel)
-            append(kept, [figure, results[figure]])
+            append(record_file, [figure, results[figure]])
             print(*figure, flush=True)
     results = {figure: results[figure] for figure in figures}
     pictures = {figure: draw(figure, results[figure]) for figure in drawn}

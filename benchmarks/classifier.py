@@ -101,7 +101,7 @@ def data_sets() -> Iterator[tuple[str, Array, Array]]:
 def measured(model: Any, X: Array, y: Array, seed: int) -> list[tuple[float, float, float]]:
     """Log loss, Brier score and seconds of each contender on one random half."""
     X_fit, X_new, y_fit, y_new = train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
-    found = []
+    measured_sets = []
     for kind, parameters in CONTENDERS.values():
         classifier = kind(clone(model), **parameters)
         began = time.perf_counter()
@@ -110,8 +110,8 @@ def measured(model: Any, X: Array, y: Array, seed: int) -> list[tuple[float, flo
         q = classifier.predict_proba(X_new)
         log_loss = -np.log(np.maximum(q[np.arange(len(q)), y_new], LEAST)).mean()
         brier = ((q - np.eye(q.shape[1])[y_new]) ** 2).sum(axis=1).mean()
-        found.append((float(log_loss), float(brier), seconds))
-    return found
+        measured_sets.append((float(log_loss), float(brier), seconds))
+    return measured_sets
 
 
 def medians_of(model: Any, X: Array, y: Array) -> Array:

@@ -63,14 +63,14 @@ def truths(recalibration: tuple[float, float]) -> dict[str, float]:
     deviation = float(np.hypot(BETWEEN, WITHIN))
     logits = -0.5 + deviation * np.random.default_rng(0).standard_normal(MANY)
     rate = expit(recalibration[0] + recalibration[1] * logits)
-    found = calibrant.evaluate(
+    report = calibrant.evaluate(
         np.concatenate([logits, logits]),
         np.repeat([1, 0], MANY),
         scale="logit",
         weights=np.concatenate([rate, 1.0 - rate]),
         measures=list(INTERVALS),
     )
-    return {name: float(found.measures[name].value or 0.0) for name in INTERVALS}
+    return {name: float(report.measures[name].value or 0.0) for name in INTERVALS}
 
 
 def measured(name: str, clustered: bool, runs: range) -> Counter[str]:
@@ -78,7 +78,7 @@ def measured(name: str, clustered: bool, runs: range) -> Counter[str]:
     true, results = truths(CELLS[name]), Counter[str]()
     for run in runs:
         rows = drawn(CELLS[name], run)
-        found = calibrant.evaluate(
+        report = calibrant.evaluate(
             rows.logits,
             rows.labels,
             scale="logit",
@@ -89,10 +89,10 @@ def measured(name: str, clustered: bool, runs: range) -> Counter[str]:
             seed=run,
         )
         for measure in INTERVALS:
-            low, high = found[measure].interval or (np.nan, np.nan)
+            low, high = report[measure].interval or (np.nan, np.nan)
             results[f"{measure} covers"] += bool(low <= true[measure] <= high)
         for test in TESTS:
-            results[f"{test} rejects"] += (found[test].p_value or 0.0) <= 0.05
+            results[f"{test} rejects"] += (report[test].p_value or 0.0) <= 0.05
     return results
 
 

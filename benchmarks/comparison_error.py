@@ -97,8 +97,8 @@ def truths(world: str, request: MeasureRequest) -> Array:
     """The values of an infinite sample: every row with both labels, weighted by the true probabilities."""
     c = draw(TRUTH_ROWS, np.random.default_rng(5))
     y, w = np.repeat(np.array([0, 1], np.int8), len(c)), np.concatenate([1.0 - c, c])
-    found = [request.compute(Event(np.tile(p, 2), y, w)).value for p in contestants(world, c)]
-    return np.array([0.0 if value is None else value for value in found])
+    values = [request.compute(Event(np.tile(p, 2), y, w)).value for p in contestants(world, c)]
+    return np.array([0.0 if value is None else value for value in values])
 
 
 def compared(world: str, request: MeasureRequest, n: int, seed: int) -> dict[Correction, tuple[Pair, ...]]:
@@ -120,8 +120,8 @@ def compared(world: str, request: MeasureRequest, n: int, seed: int) -> dict[Cor
         for name, value in zip(events, values, strict=True)
     ]
 
-    def nearest(one: str, two: str) -> float:
-        return apart(events[one], events[two], mean=moved[one].mean)
+    def nearest(first: str, two: str) -> float:
+        return apart(events[first], events[two], mean=moved[first].mean)
 
     return {how: compare_pairs(standings, level=LEVEL, correction=how, apart=nearest) for how in CORRECTIONS}
 
@@ -143,8 +143,8 @@ def line(world: str, n: int, request: MeasureRequest) -> str:
     true = truths(world, request)
     ranked = np.sort(true)
     some = any(equal(later - earlier, request.key) for earlier, later in pairwise(ranked.tolist()))
-    found = [compared(world, request, n, seed) for seed in range(RUNS)]
-    shares = {how: np.mean([wrong(run[how], true, request.key) for run in found], axis=0) for how in CORRECTIONS}
+    outcomes = [compared(world, request, n, seed) for seed in range(RUNS)]
+    shares = {how: np.mean([wrong(run[how], true, request.key) for run in outcomes], axis=0) for how in CORRECTIONS}
     false = [f"{shares[how][0]:.1%}" if some else "" for how in CORRECTIONS]
     held = [f"{shares[how][1]:.1%}" for how in CORRECTIONS]
     return f"| {world} | {n:,} | `{request.key}` | {' | '.join([*false, *held])} |\n"

@@ -180,10 +180,10 @@ def covered_gaps(error: float) -> dict[str, tuple[float, float]]:
         p, c = (np.concatenate(both) for both in zip(*parts, strict=True))
         groups = ["a"] * len(parts[0][0]) + ["b"] * len(parts[1][0])
         y = (random.random(len(p)) < c).astype(int)
-        found = calibrant.evaluate(
+        report = calibrant.evaluate(
             p, y, measures=GAP_MEASURES, groups=groups, interval=LEVEL, resamples=GAP_RESAMPLES, seed=run
         ).gaps
-        for key, gap in (found or {}).items():
+        for key, gap in (report or {}).items():
             low, high = gap.interval or (1.0, 0.0)
             hits[key] += low <= true[key] + 1e-9 and true[key] <= high + 1e-9
             rejected[key] += gap.p_value is not None and gap.p_value <= 1.0 - LEVEL
@@ -207,15 +207,17 @@ def gap_lines() -> list[str]:
     ]
 
 
-def gap_table(errors: Sequence[float], each: Callable[..., Iterable[Any]] = map) -> list[str]:
+def gap_table(errors: Sequence[float], mapped: Callable[..., Iterable[Any]] = map) -> list[str]:
     """The columns of some errors, with the head."""
-    found = list(each(covered_gaps, errors))
+    covered_shares = list(mapped(covered_gaps, errors))
     return [
         "| measure | " + " | ".join(f"error {error:g}" for error in errors) + " |",
         "|---|" + "---|" * len(errors),
         *(
-            f"| `{key}` | " + " | ".join(f"{share[key][0]:.2f} ({share[key][1]:.2f})" for share in found) + " |"
-            for key in found[0]
+            f"| `{key}` | "
+            + " | ".join(f"{share[key][0]:.2f} ({share[key][1]:.2f})" for share in covered_shares)
+            + " |"
+            for key in covered_shares[0]
         ),
     ]
 
@@ -253,13 +255,16 @@ SECTIONS = (
 )
 
 
-def measure_table(kind: str, settings: Sequence[Setting], each: Callable[..., Iterable[Any]] = map) -> list[str]:
+def measure_table(kind: str, settings: Sequence[Setting], mapped: Callable[..., Iterable[Any]] = map) -> list[str]:
     """The columns of some settings, with the head."""
-    found = list(each(covered, [kind] * len(settings), *zip(*settings, strict=True)))
+    covered_shares = list(mapped(covered, [kind] * len(settings), *zip(*settings, strict=True)))
     return [
         "| measure | " + " | ".join(f"{error:g}, n = {n:,}" for error, n in settings) + " |",
         "|---|" + "---|" * len(settings),
-        *(f"| `{key}` | " + " | ".join(f"{share[key]:.3f}" for share in found) + " |" for key in found[0]),
+        *(
+            f"| `{key}` | " + " | ".join(f"{share[key]:.3f}" for share in covered_shares) + " |"
+            for key in covered_shares[0]
+        ),
     ]
 
 

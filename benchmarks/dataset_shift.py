@@ -55,8 +55,8 @@ class ShiftedWorld:
         x = logit(p) / 2.0
         both = expit(self.bias + self.slope * x[:, None] + self.hidden + _NODES)
         plain = both @ (_WEIGHTS / _WEIGHTS.sum())
-        found: Floats = self.odds * plain / (self.odds * plain + 1.0 - plain)
-        return found
+        probability: Floats = self.odds * plain / (self.odds * plain + 1.0 - plain)
+        return probability
 
     def drawn(self, n: int, random: np.random.Generator) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw predictions and labels; with ``odds`` rows are kept with a probability that depends on the label."""
@@ -66,8 +66,8 @@ class ShiftedWorld:
             own = random.normal(self.mean, self.deviation, n)
             hidden = random.normal(self.hidden, 1.0, n)
             labels = (random.random(n) < expit(self.bias + self.slope * own + hidden)).astype(np.int64)
-            kept = random.random(n) < np.where(labels == 1, keep[1], keep[0])
-            x, y = np.append(x, own[kept]), np.append(y, labels[kept])
+            is_drawn = random.random(n) < np.where(labels == 1, keep[1], keep[0])
+            x, y = np.append(x, own[is_drawn]), np.append(y, labels[is_drawn])
         return expit(2.0 * x[:n]), y[:n]
 
 
@@ -100,7 +100,7 @@ class ShiftErrors:
 
 def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int = ROWS) -> ShiftErrors:
     """Fit every method before the shift and measure it after each, and refit it after each."""
-    found = ShiftErrors(_empty(methods), _empty(methods), _empty(methods), _empty(methods), {})
+    shift_errors = ShiftErrors(_empty(methods), _empty(methods), _empty(methods), _empty(methods), {})
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         p, y = BEFORE.drawn(rows, random)
@@ -110,15 +110,15 @@ def experiment(seeds: int = SEEDS, methods: tuple[str, ...] = METHODS, rows: int
             new, labels = shift.drawn(rows, random)
             truth = shift.truth(tested)
             error = _distance(truth, tested)
-            found.truth.setdefault(shift.name, []).append(error)
+            shift_errors.truth.setdefault(shift.name, []).append(error)
             for method, before in fitted.items():
                 calibrated = before.apply(tested)
-                found.maps[method][shift.name].append(_distance(calibrated, truth))
-                found.kept[method][shift.name].append(abs(_distance(before.apply(p), p) - error))
-                found.moved[method][shift.name].append(abs(_distance(calibrated, tested) - error))
+                shift_errors.maps[method][shift.name].append(_distance(calibrated, truth))
+                shift_errors.kept[method][shift.name].append(abs(_distance(before.apply(p), p) - error))
+                shift_errors.moved[method][shift.name].append(abs(_distance(calibrated, tested) - error))
                 after = _fitted(method, new, labels).apply(new)
-                found.refitted[method][shift.name].append(abs(_distance(after, new) - error))
-    return found
+                shift_errors.refitted[method][shift.name].append(abs(_distance(after, new) - error))
+    return shift_errors
 
 
 def checks(data: Path | None = None) -> list[PagePart]:
@@ -126,8 +126,8 @@ def checks(data: Path | None = None) -> list[PagePart]:
     del data
 
     def lines(method: str) -> list[str]:
-        found = experiment(methods=(method,))
-        errors = (found.maps, found.kept, found.moved, found.refitted)
+        shift_errors = experiment(methods=(method,))
+        errors = (shift_errors.maps, shift_errors.kept, shift_errors.moved, shift_errors.refitted)
         return list(chain.from_iterable([*_table(of).splitlines(), ""] for of in errors))
 
     return [MethodCheck(method, partial(lines, method)) for method in METHODS]
@@ -160,8 +160,8 @@ def _fitted(method: str, p: Floats, y: npt.NDArray[np.int64]) -> calibrant.Calib
     return Fitting.read(method, options, None).run(read_batch(p, y), FitContext())
 
 
-def _distance(one: Floats, other: Floats) -> float:
-    return 1000.0 * float(np.abs(one - other).mean())
+def _distance(first: Floats, other: Floats) -> float:
+    return 1000.0 * float(np.abs(first - other).mean())
 
 
 _HEAD = """# Maps and evaluators under dataset shift
@@ -179,28 +179,28 @@ error of 0. The lowest error is bold.
 """
 
 
-def page(found: ShiftErrors) -> str:
+def page(shift_errors: ShiftErrors) -> str:
     """The page: maps first, then three ways to evaluate after the shift."""
-    seeds = len(next(iter(found.truth.values())))
+    seeds = len(next(iter(shift_errors.truth.values())))
     parts = [
         _HEAD.format(machine=machine(), rows=ROWS, seeds=seeds),
-        "| calibration error of the classifier | " + " | ".join(found.truth) + " |",
-        "|---|" + "---|" * len(found.truth),
-        "| thousandths | " + " | ".join(f"{np.mean(values):.1f}" for values in found.truth.values()) + " |",
+        "| calibration error of the classifier | " + " | ".join(shift_errors.truth) + " |",
+        "|---|" + "---|" * len(shift_errors.truth),
+        "| thousandths | " + " | ".join(f"{np.mean(values):.1f}" for values in shift_errors.truth.values()) + " |",
         "\n## Maps fitted before\n",
         "Mean distance of the map from the true calibration map after the shift.\n",
-        _table(found.maps),
-        _map_text(found.maps),
+        _table(shift_errors.maps),
+        _map_text(shift_errors.maps),
         "\n## Evaluators: the estimate from before\n",
         "The distance of the estimate from before, without any new row, from the calibration error after the shift.\n",
-        _table(found.kept),
+        _table(shift_errors.kept),
         "## Evaluators: the map from before at the new predictions\n",
         "The estimate is the mean distance between the old map and the new predictions. It needs no new labels.\n",
-        _table(found.moved),
+        _table(shift_errors.moved),
         "## Evaluators: refitted\n",
         f"The estimate is that of a map fitted to {ROWS:,} labelled rows from after the shift (fit-on-test).\n",
-        _table(found.refitted),
-        _evaluator_text(found),
+        _table(shift_errors.refitted),
+        _evaluator_text(shift_errors),
     ]
     return "\n".join([*parts, ""])
 
@@ -242,9 +242,11 @@ def _map_text(maps: Errors) -> str:
     )
 
 
-def _evaluator_text(found: ShiftErrors) -> str:
-    kept, moved, again = (_means(errors) for errors in (found.kept, found.moved, found.refitted))
-    fitted = [method for method in kept if method != "identity"]
+def _evaluator_text(shift_errors: ShiftErrors) -> str:
+    unmoved, moved, again = (
+        _means(errors) for errors in (shift_errors.kept, shift_errors.moved, shift_errors.refitted)
+    )
+    fitted = [method for method in unmoved if method != "identity"]
 
     def over(means: Mapping[str, Mapping[str, float]], shift: str) -> float:
         return float(np.mean([means[method][shift] for method in fitted]))
@@ -255,7 +257,7 @@ def _evaluator_text(found: ShiftErrors) -> str:
         "|---|---|---|---|",
     ]
     for shift in SHIFTS:
-        cells = " | ".join(f"{over(means, shift.name):.1f}" for means in (kept, moved, again))
+        cells = " | ".join(f"{over(means, shift.name):.1f}" for means in (unmoved, moved, again))
         lines.append(f"| {shift.name} | {cells} |")
     return "\n".join(lines)
 

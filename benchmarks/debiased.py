@@ -36,13 +36,13 @@ def estimates(n: int, error: float, runs: int, random: np.random.Generator) -> F
 
     Predictions p are uniform, and the label is 1 with probability p + 4 error (1/2 - p): overconfident.
     """
-    found = np.empty((runs, 4))
+    estimated = np.empty((runs, 4))
     for i in range(runs):
         p = random.random(n)
         event = Event(p, (random.random(n) < p + 4.0 * error * (0.5 - p)).astype(np.int8))
         ece, squared = ECE.compute(event), SQUARED.compute(event)
-        found[i] = ece.value, ece.debiased, squared.value, squared.debiased
-    return found
+        estimated[i] = ece.value, ece.debiased, squared.value, squared.debiased
+    return estimated
 
 
 def _cells(values: Floats, true: float) -> str:
@@ -58,17 +58,19 @@ def page(runs: int = RUNS) -> str:
     for error in ERRORS:
         true = truth(error)
         for n in ROWS:
-            found = estimates(n, error, runs, random)
-            of_ece.append(f"| {error:g} | {n:,} | {_cells(found[:, 0], true[0])} | {_cells(found[:, 1], true[0])} |")
-            standard = found[:, 3].std() / runs**0.5
-            ratio = (found[:, 3].mean() - true[1]) / standard
+            estimated = estimates(n, error, runs, random)
+            of_ece.append(
+                f"| {error:g} | {n:,} | {_cells(estimated[:, 0], true[0])} | {_cells(estimated[:, 1], true[0])} |"
+            )
+            standard = estimated[:, 3].std() / runs**0.5
+            ratio = (estimated[:, 3].mean() - true[1]) / standard
             of_square.append(
-                f"| {error:g} | {n:,} | {1e4 * (found[:, 2].mean() - true[1]):+.3f} | "
-                f"{1e4 * (found[:, 3].mean() - true[1]):+.3f} | {1e4 * standard:.3f} |"
+                f"| {error:g} | {n:,} | {1e4 * (estimated[:, 2].mean() - true[1]):+.3f} | "
+                f"{1e4 * (estimated[:, 3].mean() - true[1]):+.3f} | {1e4 * standard:.3f} |"
             )
             unbiased.append(abs(ratio))
             if error == GOAL[0]:
-                worst = min(worst, float((found[:, 1] - true[0]).mean()))
+                worst = min(worst, float((estimated[:, 1] - true[0]).mean()))
     return _PAGE.format(
         runs=runs,
         of_ece="\n".join(of_ece),

@@ -96,10 +96,10 @@ def coverage(population: Population, runs: range) -> Counter[str]:
         labels = (random.random(population.n) < chance).astype(int)
         curve = calibrant.decision_curve(models, labels, thresholds=population.thresholds.tolist())
         for name in QUANTITIES:
-            found = getattr(curve, name).get("full - part" if name == "differences" else "full")
-            if found is not None:  # standardised without events
+            intervals = getattr(curve, name).get("full - part" if name == "differences" else "full")
+            if intervals is not None:  # standardised without events
                 results[f"{name} known"] += 1
-                covers = (found.low <= true[name]) & (true[name] <= found.high)
+                covers = (intervals.low <= true[name]) & (true[name] <= intervals.high)
                 results.update({f"{name} at {t}": int(of) for t, of in zip(THRESHOLDS, covers, strict=True)})
     return results
 

@@ -44,8 +44,8 @@ class CalibratedRows:
 
     def name(self) -> str:
         """The case as text."""
-        given = [f"{name} {value}" for name, value in self.options.items()] + ["importance weights"] * self.weights
-        return f"Beta({self.a:g}, {self.b:g})" + "".join(f", {text}" for text in given)
+        varied = [f"{name} {value}" for name, value in self.options.items()] + ["importance weights"] * self.weights
+        return f"Beta({self.a:g}, {self.b:g})" + "".join(f", {text}" for text in varied)
 
 
 SIZES = (

@@ -72,13 +72,13 @@ def write_rows(folder: Path, n: int) -> None:
     for i in range(n // rows):
         random = np.random.default_rng(i)
         c = random.random(rows)
-        made = {
+        columns = {
             "p": c**1.3,
             "y": (random.random(rows) < c).astype(np.int8),
             "country": names[random.integers(0, 4, rows)],
             "unread": random.random(rows),
         }
-        pq.write_table(pa.table(made), folder / f"part-{i:04}.parquet", row_group_size=ROW_GROUP)
+        pq.write_table(pa.table(columns), folder / f"part-{i:04}.parquet", row_group_size=ROW_GROUP)
 
 
 def write_single(folder: Path) -> None:
@@ -94,8 +94,8 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _values(found: EventTally) -> tuple[float, ...]:
-    report = calibrant.evaluate_tally(found, measures=_MEASURES)
+def _values(tally: EventTally) -> tuple[float, ...]:
+    report = calibrant.evaluate_tally(tally, measures=_MEASURES)
     values = [result.value for result in report.measures.values()]
     return tuple(value for value in values if value is not None)
 

@@ -108,10 +108,10 @@ def _measure(name: str, sent: SentBody) -> None:
 
         def send_all() -> None:
             threads = [threading.Thread(target=send) for _ in range(sent.at_once)]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
 
         pid = running.api.pid
         reset_peak(pid)

@@ -42,11 +42,11 @@ def locked() -> dict[tuple[str, str], list[str]]:
     texts = {lock: (REPOSITORY / "locks" / f"{lock}.txt").read_text("utf-8") for lock in _LOCKS}
     for lock in _WITH_TORCH:
         texts[lock] += (REPOSITORY / "constraints.txt").read_text("utf-8")
-    found = defaultdict(list)
+    versions = defaultdict(list)
     for lock, text in texts.items():
         for name, pinned in re.findall(r"^([a-z0-9-]+)==([^\s;]+)", text, re.MULTILINE):
-            found[name, pinned].append(lock)
-    return dict(sorted(found.items()))
+            versions[name, pinned].append(lock)
+    return dict(sorted(versions.items()))
 
 
 def stated(expression: str | None, text: str | None, classifiers: Sequence[str]) -> str:
@@ -82,13 +82,13 @@ def _looked_up() -> dict[tuple[str, str], str]:
     versions = locked()
     metadata = _metadata([pair for pair in versions if pair[0] not in _OF_WINDOWS])
     metadata += _metadata([pair for pair in versions if pair[0] in _OF_WINDOWS], "--platform", "win_amd64")
-    found = {
-        re.sub(r"[-_.]+", "-", one["name"]).lower(): stated(
-            one.get("license_expression"), one.get("license"), one.get("classifier", [])
+    licences = {
+        re.sub(r"[-_.]+", "-", package["name"]).lower(): stated(
+            package.get("license_expression"), package.get("license"), package.get("classifier", [])
         )
-        for one in metadata
+        for package in metadata
     }
-    return {(name, pinned): found[name] for name, pinned in versions}
+    return {(name, pinned): licences[name] for name, pinned in versions}
 
 
 def _metadata(versions: list[tuple[str, str]], *options: str) -> list[dict[str, Any]]:

@@ -227,17 +227,17 @@ def measured(case: NetworkCase) -> dict[str, Any]:
     }
 
 
-def page(found: dict[str, dict[str, Any]]) -> str:
+def page(results: dict[str, dict[str, Any]]) -> str:
     """The page of these records."""
 
     def mean(of: str, over: str) -> float:
-        return float(np.exp(np.mean([np.log(record[of] / record[over]) for record in found.values()])))
+        return float(np.exp(np.mean([np.log(record[of] / record[over]) for record in results.values()])))
 
     lines = []
     for name, case in CASES.items():
-        if name not in found:
+        if name not in results:
             continue
-        r = found[name]
+        r = results[name]
         cells = [
             case.data,
             case.model,
@@ -258,7 +258,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
             name.replace("scikit-learn", "sklearn"): version(name) for name in ("calibrant", "catboost", "scikit-learn")
         },
         ratio=mean("with", "without"),
-        worst=max(record["with"] / record["without"] for record in found.values()),
+        worst=max(record["with"] / record["without"] for record in results.values()),
         to_boosting=mean("with", "boosting"),
         before=mean("without", "boosting"),
         rows="\n".join(lines),
@@ -269,13 +269,13 @@ def main() -> None:
     """Measure what has no record, and write the page."""
     warnings.simplefilter("ignore")
     path = records.current("network", __file__)
-    found = dict(records.read(path))
+    results = dict(records.read(path))
     for name in sys.argv[1:] or CASES:
-        if name not in found:
-            found[name] = measured(CASES[name])
-            records.append(path, [name, found[name]])
-            print(name, found[name], flush=True)
-    records.publish(PAGE, page(found))
+        if name not in results:
+            results[name] = measured(CASES[name])
+            records.append(path, [name, results[name]])
+            print(name, results[name], flush=True)
+    records.publish(PAGE, page(results))
 
 
 if __name__ == "__main__":

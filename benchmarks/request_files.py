@@ -81,24 +81,26 @@ class Counting:
     def count(self, request: Callable[[], None]) -> dict[str, set[str]]:
         """Process -> the files of the project that a request ran, without those of a quiet service."""
         quiet = self._files(lambda: None)
-        found: dict[str, set[str]] = {}
+        files_by_process: dict[str, set[str]] = {}
         for _ in range(3):
-            found = self._files(request)
-        return {process: files - quiet.get(process, set()) for process, files in found.items()}
+            files_by_process = self._files(request)
+        return {process: files - quiet.get(process, set()) for process, files in files_by_process.items()}
 
     def _files(self, request: Callable[[], None]) -> dict[str, set[str]]:
         self._round[0] = self._round[0] + 1
         request()
         time.sleep(_AFTERWARDS)
-        found: dict[str, set[str]] = defaultdict(set)
+        files_by_process: dict[str, set[str]] = defaultdict(set)
         for line in (self._folder / "seen").read_text().splitlines():
             process, name = line.split("\t")
             number, _, command = process.partition(" ")
             with contextlib.suppress(ValueError):
                 place = Path(name).relative_to(ROOT)
                 if int(number) == self._round[0] and place.parts[0] not in _BESIDE:
-                    found["api" if " api" in command or command.endswith("api") else "worker"].add(str(place))
-        return found
+                    files_by_process["api" if " api" in command or command.endswith("api") else "worker"].add(
+                        str(place)
+                    )
+        return files_by_process
 
 
 def requests(client: httpx.Client) -> dict[str, Callable[[], None]]:
@@ -113,8 +115,8 @@ def requests(client: httpx.Client) -> dict[str, Callable[[], None]]:
         client.post("/evaluate", json=rows).raise_for_status()
 
     def fit() -> None:
-        made = client.post("/maps", json=rows | {"method": "pl3", "name": "m"}).raise_for_status()
-        while client.get(made.headers["location"]).raise_for_status().json()["status"] != "succeeded":
+        accepted = client.post("/maps", json=rows | {"method": "pl3", "name": "m"}).raise_for_status()
+        while client.get(accepted.headers["location"]).raise_for_status().json()["status"] != "succeeded":
             time.sleep(0.2)
 
     def ingest() -> None:
@@ -134,14 +136,14 @@ def main() -> None:
             stack(host="127.0.0.1", port=0, data=folder / "data", log=None, level="warning") as running,
             httpx.Client(base_url=running.url, timeout=300) as client,
         ):
-            found: dict[str, dict[str, set[str]]] = {}
+            files_by_request: dict[str, dict[str, set[str]]] = {}
             for what, request in requests(client).items():
-                found[what] = counting.count(request)
+                files_by_request[what] = counting.count(request)
     print("| request | files in the API | in the worker |\n|---|---|---|")
-    for what, of in found.items():
+    for what, of in files_by_request.items():
         print(f"| {what} | {len(of.get('api', ()))} | {len(of.get('worker', ()))} |")
     if "-v" in sys.argv:
-        for what, of in found.items():
+        for what, of in files_by_request.items():
             for process, files in of.items():
                 print(f"\n{what}, {process}\n" + "\n".join(sorted(files)))
 

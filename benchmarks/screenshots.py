@@ -84,8 +84,8 @@ def job(camera: Camera, url: str, digits: Classifier) -> None:
     with Calibrant(url) as client:
         batch = client.upload(digits.predictions, digits.labels).id
     asked = {"batch": batch, "method": "averaged", "reduction": "classwise", "name": "digits"}
-    made = httpx.post(f"{url}/maps", json=asked, timeout=60).json()
-    camera.page.goto(f"/ui/jobs/{made['id']}")
+    accepted = httpx.post(f"{url}/maps", json=asked, timeout=60).json()
+    camera.page.goto(f"/ui/jobs/{accepted['id']}")
     camera.page.evaluate(_HALF)
     camera.shoot("job", height=480)
     camera.page.get_by_role("link", name="Show the map").wait_for(timeout=120_000)

@@ -138,8 +138,8 @@ def with_mcgrad(fit: SegmentSample, new: SegmentSample) -> Array:
 def excess(truth: Array, q: Array) -> Array:
     """Return the Kullback-Leibler divergence of each row, in nats: what log loss expects beyond the truth's."""
     q = np.clip(q, 1e-12, 1.0 - 1e-12)
-    found: Array = truth * np.log(truth / q) + (1.0 - truth) * np.log((1.0 - truth) / (1.0 - q))
-    return found
+    divergence: Array = truth * np.log(truth / q) + (1.0 - truth) * np.log((1.0 - truth) / (1.0 - q))
+    return divergence
 
 
 def largest_excess(sample: SegmentSample, values: Array) -> float:

@@ -103,8 +103,8 @@ def taken(sample: SegmentSample, rows: Array | slice = slice(None)) -> SegmentSa
 def losses(q: Array, y: Array) -> Array:
     """Return the log loss of each row, in nats."""
     q = np.clip(q, 1e-9, 1.0 - 1e-9)
-    found: Array = -np.where(y == 1, np.log(q), np.log1p(-q))
-    return found
+    row_losses: Array = -np.where(y == 1, np.log(q), np.log1p(-q))
+    return row_losses
 
 
 def cells_of(sample: SegmentSample) -> Iterator[Array]:

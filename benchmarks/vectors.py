@@ -172,10 +172,10 @@ def optima(experiments: list[tuple[str, Experiment]]) -> Iterator[str]:
         p, y = rows.p_cal, rows.y_cal
         if not p.all():
             continue
-        found = calibrant.fit("sms", p, y)
+        fitted = calibrant.fit("sms", p, y)
         theirs = peer("sms").fit(p, y)
-        objective = found.diagnostics["objective"]
-        other = structured_objective(p, y, found.diagnostics["temperature"], np.asarray(theirs.W_))
+        objective = fitted.diagnostics["objective"]
+        other = structured_objective(p, y, fitted.diagnostics["temperature"], np.asarray(theirs.W_))
         yield f"| {name} | {objective:.9f} | {other:.9f} | {objective - other:+.1e} |"
 
 
@@ -228,9 +228,9 @@ def play(name: str, halves: list[Experiment]) -> FileScores:
         right, was = q.argmax(axis=1) == rows.y_test, test.argmax(axis=1) == rows.y_test
         gained, lost = np.count_nonzero(right & ~was), np.count_nonzero(~right & was)
         change.append([float(x) for x in boards.accuracy_change(*map(np.array, (gained, lost, len(q))))])
-        kept = calibrant.fit("averaged", p, y, keep_order=True).apply(test)
-        in_order.append(float(losses(kept, rows.y_test).mean()))
-        moved += int(np.count_nonzero(kept.argmax(axis=1) != test.argmax(axis=1)))
+        order_kept = calibrant.fit("averaged", p, y, keep_order=True).apply(test)
+        in_order.append(float(losses(order_kept, rows.y_test).mean()))
+        moved += int(np.count_nonzero(order_kept.argmax(axis=1) != test.argmax(axis=1)))
         for title, key in PEERS.items():
             fitted = peer(key)
             fitted.fit(p, y)
@@ -255,9 +255,9 @@ def play(name: str, halves: list[Experiment]) -> FileScores:
 
 def files(experiments: dict[str, list[Experiment]]) -> str:
     """The part of the page about files."""
-    found = [play(name, halves) for name, halves in experiments.items()]
+    plays = [play(name, halves) for name, halves in experiments.items()]
     rows = []
-    for x in found:
+    for x in plays:
         cells = [
             x.name,
             str(x.K),
@@ -275,10 +275,14 @@ def files(experiments: dict[str, list[Experiment]]) -> str:
         ]
         rows.append(f"| {' | '.join(cells)} |")
         print(rows[-1], flush=True)
-    ratios = np.array([x.ratio for x in found])
-    kept = [x.ratio for x in found if "20news" not in x.name]
-    without = f" ({boards.geometric_mean(np.array(kept)):.4f} without 20news)" if 0 < len(kept) < len(found) else ""
-    worse = [x.name for x in found if x.worse]
+    ratios = np.array([x.ratio for x in plays])
+    other_ratios = [x.ratio for x in plays if "20news" not in x.name]
+    without = (
+        f" ({boards.geometric_mean(np.array(other_ratios)):.4f} without 20news)"
+        if 0 < len(other_ratios) < len(plays)
+        else ""
+    )
+    worse = [x.name for x in plays if x.worse]
     verdict = f"Higher by more than 1 % and one standard error: {', '.join(worse) or 'none'}."
     return FILES.format(
         seeds=len(next(iter(experiments.values()))),

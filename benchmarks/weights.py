@@ -195,13 +195,13 @@ def of_measures(setting: WeightedCase, names: Sequence[str], runs: range) -> Out
     """Compute measures of these samples."""
     requests = read_requests(list(names))
     resamples = FEW_RESAMPLES if SLOWEST.issuperset(names) else RESAMPLES
-    found: Outcomes = {request.key: [] for request in requests}
+    outcomes: Outcomes = {request.key: [] for request in requests}
     for run in runs:
         subject = drawn(setting, np.random.default_rng([7, run]))
         for request in requests:
             result = request.compute(subject, Resampling(LEVEL, resamples, run))
-            found[request.key].append(outcome_of(result, result.value))
-    return found
+            outcomes[request.key].append(outcome_of(result, result.value))
+    return outcomes
 
 
 # --- Forecasts of a number
@@ -254,18 +254,18 @@ def forecast_of(kind: Forecast, mean: Array, std: Array, random: np.random.Gener
 
 def of_forecasts(weights: Weights, runs: range, n: int = ROWS) -> Outcomes:
     """Compute measures of calibrated forecasts."""
-    found: Outcomes = {}
+    outcomes: Outcomes = {}
     for run in runs:
         random = np.random.default_rng([8, run, n])
         y, mean, std, w = drawn_numbers(weights, random, n)
         for kind, names in FORECAST_MEASURES.items():
-            given = forecast_of(kind, mean, std, random)
+            forecast = forecast_of(kind, mean, std, random)
             report = calibrant.evaluate_distribution(
-                y, **given, weights=w, measures=list(names), interval=LEVEL, seed=run
+                y, **forecast, weights=w, measures=list(names), interval=LEVEL, seed=run
             )
             for key, result in report.measures.items():
-                found.setdefault(f"{key}, {kind}", []).append(outcome_of(result, result.value))
-    return found
+                outcomes.setdefault(f"{key}, {kind}", []).append(outcome_of(result, result.value))
+    return outcomes
 
 
 # --- Comparisons of two models, and gaps between groups
@@ -280,7 +280,7 @@ def of_comparisons(weights: Weights, runs: range) -> Outcomes:
     document = {"format": 1, "method": "platt", "family": "platt", "reduction": "binary", "scale": "probability"}
     parameters = {"slope": 1.0, "intercept": -2.0 * _OFF}
     maps = {"other": calibrant.load({**document, "n_classes": None, "parameters": parameters, "diagnostics": {}})}
-    found: Outcomes = {}
+    outcomes: Outcomes = {}
     for run in runs:
         random = np.random.default_rng([9, run])
         c = np.clip(random.random(ROWS), 1e-9, 1.0 - 1e-9)
@@ -290,12 +290,12 @@ def of_comparisons(weights: Weights, runs: range) -> Outcomes:
         report = calibrant.compare(p, y, maps, weights=w, measures=list(COMPARED), resamples=RESAMPLES, seed=run)
         for key, compared in report.measures.items():
             pair = compared.pairs[0]
-            found.setdefault(f"{key}, two models", []).append(outcome_of(pair, pair.difference))
+            outcomes.setdefault(f"{key}, two models", []).append(outcome_of(pair, pair.difference))
         y_n, mean, std, v = drawn_numbers(weights, random)
         both = {name: {"mean": mean + off, "std": std} for name, off in (("high", 0.1), ("low", -0.1))}
         difference = calibrant.compare_distributions(y_n, both, weights=None if weights == "no" else v).pairs[0]
-        found.setdefault("crps, two forecasts", []).append(outcome_of(difference, difference.difference))
-    return found
+        outcomes.setdefault("crps, two forecasts", []).append(outcome_of(difference, difference.difference))
+    return outcomes
 
 
 GAPS = ("ece", "ks", "ks-end", "brier")
@@ -303,7 +303,7 @@ GAPS = ("ece", "ks", "ks-end", "brier")
 
 def of_gaps(weights: Weights, runs: range) -> Outcomes:
     """Compare two groups of calibrated rows that do not differ."""
-    found: Outcomes = {}
+    outcomes: Outcomes = {}
     for run in runs:
         random = np.random.default_rng([10, run])
         c = random.random(ROWS)
@@ -314,8 +314,8 @@ def of_gaps(weights: Weights, runs: range) -> Outcomes:
             c, y, weights=w, measures=list(GAPS), groups=groups, interval=LEVEL, resamples=FEW_RESAMPLES, seed=run
         )
         for key, gap in (report.gaps or {}).items():
-            found.setdefault(f"{key}, two groups", []).append(outcome_of(gap, gap.value))
-    return found
+            outcomes.setdefault(f"{key}, two groups", []).append(outcome_of(gap, gap.value))
+    return outcomes
 
 
 # --- Counts and the page
@@ -362,7 +362,9 @@ class WeightsColumn(NamedTuple):
     def counts(self, parts: Sequence[Outcomes]) -> dict[str, CoverageCounts]:
         """Count the outcomes of all parts by measure."""
         return {
-            key: CoverageCounts.of([SampleOutcome(*one) for part in parts for one in part[key]], self.truth(key))
+            key: CoverageCounts.of(
+                [SampleOutcome(*outcome) for part in parts for outcome in part[key]], self.truth(key)
+            )
             for key in parts[0]
         }
 
@@ -385,14 +387,14 @@ _COLUMNS: Mapping[Weights, str] = {
 
 def forecast_truth(weights: Weights) -> Callable[[str], float | None]:
     """Return a function for the value of a measure of forecasts on many rows."""
-    found: Outcomes = {}
+    outcomes: Outcomes = {}
 
     def truth(key: str) -> float | None:
         if key.startswith("recalibration-improvement"):
             return None
-        if not found:
-            found.update(of_forecasts("dependent" if weights == "dependent" else "independent", range(1), TRUE_ROWS))
-        return found[key][0].value
+        if not outcomes:
+            outcomes.update(of_forecasts("dependent" if weights == "dependent" else "independent", range(1), TRUE_ROWS))
+        return outcomes[key][0].value
 
     return truth
 
@@ -404,20 +406,20 @@ def no_difference(_key: str) -> float:
 
 def jobs() -> list[WeightsColumn]:
     """Return every job; those that take longest have the fewest runs."""
-    found = [of_setting(s, names_of(s), RUNS, _MEASURES) for s in EVENTS]
-    found.append(of_setting(CLASSWISE, names_of(CLASSWISE), SOME_RUNS, _MEASURES))
-    found.append(of_setting(CANONICAL, names_of(CANONICAL), 2 * SOME_RUNS, _MEASURES))
-    found += [of_setting(s, sorted(SLOW), SOME_RUNS, _SLOW) for s in (*EVENTS[1:], RARE)]
-    found += [of_setting(s, sorted(SLOWEST), FEW_RUNS, _SLOWEST) for s in (*EVENTS[1:3], UNWEIGHTED)]
-    found += [of_setting(s, FITTED, FEW_RUNS, _FITTED) for s in EVENTS[1:]]
+    parts = [of_setting(s, names_of(s), RUNS, _MEASURES) for s in EVENTS]
+    parts.append(of_setting(CLASSWISE, names_of(CLASSWISE), SOME_RUNS, _MEASURES))
+    parts.append(of_setting(CANONICAL, names_of(CANONICAL), 2 * SOME_RUNS, _MEASURES))
+    parts += [of_setting(s, sorted(SLOW), SOME_RUNS, _SLOW) for s in (*EVENTS[1:], RARE)]
+    parts += [of_setting(s, sorted(SLOWEST), FEW_RUNS, _SLOWEST) for s in (*EVENTS[1:3], UNWEIGHTED)]
+    parts += [of_setting(s, FITTED, FEW_RUNS, _FITTED) for s in EVENTS[1:]]
     for weights, column in _COLUMNS.items():
-        found.append(
+        parts.append(
             WeightsColumn(_FORECASTS, column, 2 * SOME_RUNS, partial(of_forecasts, weights), forecast_truth(weights))
         )
         if weights != "outcome":
-            found.append(WeightsColumn(_PAIRS, column, SOME_RUNS, partial(of_comparisons, weights), no_difference))
-            found.append(WeightsColumn(_GROUPS, column, FEW_RUNS, partial(of_gaps, weights), no_difference))
-    return [*found, WeightsColumn(_PAIRS, "no weights", SOME_RUNS, partial(of_comparisons, "no"), no_difference)]
+            parts.append(WeightsColumn(_PAIRS, column, SOME_RUNS, partial(of_comparisons, weights), no_difference))
+            parts.append(WeightsColumn(_GROUPS, column, FEW_RUNS, partial(of_gaps, weights), no_difference))
+    return [*parts, WeightsColumn(_PAIRS, "no weights", SOME_RUNS, partial(of_comparisons, "no"), no_difference)]
 
 
 Tables = Mapping[str, Mapping[str, Mapping[str, CoverageCounts]]]
@@ -442,14 +444,14 @@ def table(columns: Mapping[str, Mapping[str, CoverageCounts]]) -> list[str]:
 
 def outside(tables: Tables, test: Callable[[CoverageCounts], bool]) -> str:
     """Return the measures and columns for which a test of the counts holds."""
-    found = [
+    wrong = [
         f"`{key}` ({column.rsplit(', ', 1)[0]})"
         for columns in tables.values()
         for column, of in columns.items()
         for key, counts in of.items()
         if test(counts)
     ]
-    return ", ".join(found) or "none"
+    return ", ".join(wrong) or "none"
 
 
 def error_of(runs: int) -> float:

@@ -6,16 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import InputScale as InputScale
+from calibrant.core.choices import Scale as Scale
+from calibrant.core.choices import WeightsKind as WeightsKind
 from schemas.base import Document, Timestamp
 from schemas.distributions import DistributionArrays, ForecastShape, Level, PredictionKind
 from schemas.pages import PageQuery
 
 # --- Batches
 
-Scale = Literal["probability", "logit"]
-#: Of predictions in a request; percentages, from 0 to 100, become probabilities.
-InputScale = Literal["probability", "percent", "logit"]
-WeightsKind = Literal["importance", "frequency"]
 #: What the two kinds mean.
 WEIGHTS_KIND = (
     "`importance`: only ratios matter, as of inverse sampling probabilities; `frequency`: whole numbers, how often "

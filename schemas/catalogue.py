@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import Runs as Runs
 from schemas.base import Document
 from schemas.distributions import ForecastKind, PredictionKind
 from schemas.pages import WholeList
 
 # --- Measures, diagrams, methods and problems, and the health of the service
 
-Runs = Literal["inline", "job"]
 Of = list[Literal["event", "vector"]]
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from schemas.base import Document, Seed
 from schemas.batches import RowsOrBatch
-from schemas.evaluations import ArraysOrModels, CriterionName, Fraction, Measures, ThresholdCriteria
+from schemas.evaluations import ArraysOrModels, Criterion, Fraction, Measures, ThresholdCriteria
 
 
 class DecideOptions(RowsOrBatch, ThresholdCriteria):
@@ -53,7 +53,7 @@ class DecisionCurveAnswer(Document):
 class DecisionThresholdAnswer(Document):
     """A threshold: positive decisions are those with a prediction of at least this."""
 
-    criterion: CriterionName = Field(description="what determined the threshold")
+    criterion: Criterion = Field(description="what determined the threshold")
     threshold: float = Field(description="the threshold, a probability")
     level: float
     n: int

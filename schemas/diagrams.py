@@ -6,13 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import Theme as Theme
 from schemas.base import Document, Reference, Seed
 from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
 from schemas.distributions import DistributionArrays, Level
 from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
 from schemas.sources import RowsByReference
-
-Theme = Literal["auto", "light", "dark"]
 
 
 class PictureQuery(Document):

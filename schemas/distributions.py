@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import ForecastKind as ForecastKind
+from calibrant.core.choices import ForecastScale as ForecastScale
 from schemas.base import Document
 
 PredictionKind = Literal["classification", "regression"]
-ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 #: A level of quantiles or of an interval.
 Level = Annotated[float, Field(gt=0, lt=1)]
-OutcomeScale = Literal["identity", "log1p"]
 
 
 class ForecastFields(Document):

@@ -6,6 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import ClusterVariance as ClusterVariance
+from calibrant.core.choices import Correction as Correction
+from calibrant.core.choices import Criterion as Criterion
+from calibrant.core.choices import ForecastScore as ForecastScore
+from calibrant.core.choices import Of as Of
+from calibrant.core.choices import RankedValues as RankedValues
+from calibrant.core.choices import RankingScore as RankingScore
 from schemas.base import Document, Reference, Seed
 from schemas.batches import (
     ArraysOrBatch,
@@ -74,13 +81,6 @@ Pictured = Annotated[BySizePicture | CostPlanePicture, Field(discriminator="name
 
 # --- ``POST /evaluate``
 
-Correction = Literal["max-t", "holm"]
-RankedValues = Literal["debiased", "plain"]
-Of = Literal["value", "debiased"]
-ClusterVariance = Literal["cr2", "cr1", "cr0"]
-
-
-RankingScore = Literal["log-loss", "brier"]
 #: The name of a model in a request.
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -415,13 +415,10 @@ class ModelDecisions(Document):
     problem: str | None = None
 
 
-CriterionName = Literal["costs", "capacity", "precision", "recall"]
-
-
 class ReportedDecisions(Document):
     """Decisions of models at the threshold that a criterion determines."""
 
-    criterion: CriterionName = Field(description="what determined the thresholds")
+    criterion: Criterion = Field(description="what determined the thresholds")
     value: float | tuple[float, float] = Field(description="its value: both costs, the capacity or the bound")
     level: float = Field(description="of the intervals, and of the guarantee of a bound for each model")
     models: dict[str, ModelDecisions] = Field(description="by model; or by ``model``")
@@ -519,10 +516,6 @@ class ReportsAnswer(Document):
 
 # --- ``POST /evaluate`` with ``prediction_kind: "regression"``
 
-ScoreName = Literal[
-    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
-]
-
 
 class EvaluateDistributionOptions(Document):
     """All options of an evaluation of forecasts except their arrays; ``batch`` may replace the arrays."""
@@ -547,7 +540,7 @@ class EvaluateDistributionOptions(Document):
         max_length=18,
         description="ids of stored batches with other forecasts of the same outcomes, to compare",
     )
-    score: ScoreName | None = Field(None, description="of a comparison; default: one that all forecasts have")
+    score: ForecastScore | None = Field(None, description="of a comparison; default: one that all forecasts have")
     lags: int = Field(
         0, ge=0, le=1000, description="of a comparison of rows in time order: at least h - 1 for h steps ahead"
     )
@@ -572,7 +565,7 @@ class EvaluateDistributionSpec(Document):
     map: str | None
     against: list[str] | None = None
     parts_of: list[int] | None = Field(None, description="for ``against``: only the first parts of each; None: all")
-    score: ScoreName | None = None
+    score: ForecastScore | None = None
     lags: int = 0
     interval: float | None
     seed: int
@@ -599,7 +592,7 @@ class ForecastComparisonAnswer(Document):
     """Forecasts of the same outcomes, compared by a proper score."""
 
     n: int
-    score: ScoreName
+    score: ForecastScore
     level: float
     lags: int
     means: dict[str, float | None] = Field(

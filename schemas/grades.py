@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
+from calibrant.core.choices import Light as Light
 from schemas.base import Document
 from schemas.batches import ArraysOrBatch, RowsOrBatch
-
-Light = Literal["green", "yellow", "red"]
 
 
 class GradeRow(Document):

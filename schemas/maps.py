@@ -25,10 +25,10 @@ from schemas.distributions import (
     DistributionArrays,
     ForecastFields,
     ForecastKind,
+    ForecastScale,
     ForecastShape,
     HeldOutGain,
     Level,
-    OutcomeScale,
     PredictionKind,
 )
 from schemas.sources import RowsByReference, SourceRows
@@ -102,7 +102,7 @@ class FitDistributionOptions(Registration):
     keep_batch: KeepBatch = False
     level: Level | None = Field(None, description="of intervals")
     weights_kind: RequestWeightsKind = None
-    scale: OutcomeScale = Field(
+    scale: ForecastScale = Field(
         "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
     )
     support: Support = Field(
@@ -136,7 +136,7 @@ class FitDistributionSpec(StoredFit):
     """A fit to forecasts as stored with a job."""
 
     prediction_kind: Literal["regression"] = "regression"
-    scale: OutcomeScale
+    scale: ForecastScale
     support: list[float | None]
     output_levels: list[float] | None
 
@@ -364,7 +364,7 @@ class InOrder(Document):
     half_life: float = Field(
         gt=0, allow_inf_nan=False, description="time after which an outcome counts half: in days for dates"
     )
-    scale: OutcomeScale = Field("identity", description="scale of errors and widths; log1p is ln(1 + x)")
+    scale: ForecastScale = Field("identity", description="scale of errors and widths; log1p is ln(1 + x)")
     support: Support = Field(
         [None, None], description="lowest and highest possible outcome, such as [0, null] for counts"
     )

@@ -55,7 +55,7 @@ BEHIND_A_KEY = (
 )
 #: Problems of every call with a body.
 OF_BODIES = (
-    *dict.fromkeys(one.malformed.code for one in FORMATS),
+    *dict.fromkeys(body_format.malformed.code for body_format in FORMATS),
     "malformed-encoding",
     "request-timeout",
     "too-large",

@@ -100,10 +100,14 @@ def _origin(spec: EvaluateSpec | EvaluateDistributionSpec) -> str:
     return "those of the batches above" if stored else "submitted with the request"
 
 
+def makes_report(record: JobRecord) -> bool:
+    """Whether what a job evaluates has a page: of forecasts, if a report was requested."""
+    return record.spec.get("prediction_kind") != "regression" or bool(record.spec.get("report"))
+
+
 def has_report(record: JobRecord) -> bool:
-    """Whether the result of a job is the report of one batch; of forecasts, if a report was requested."""
-    report = (record.result or {}).get("report", {})
-    return "measures" in report and (report.get("prediction_kind") != "regression" or bool(record.spec.get("report")))
+    """Whether the result of a job is the report of one batch."""
+    return "measures" in (record.result or {}).get("report", {}) and makes_report(record)
 
 
 def whole_of(here: Context, record: JobRecord) -> FullReport:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: its task, and another one is started.
 DUTIES: Final[dict[Kind, tuple[str, float]]] = {
     "look": ("backend.monitors.looks.look", 120.0),
-    "deliver": ("backend.monitors.delivery_task.deliver", 120.0),
+    "deliver": ("workers.deliveries.deliver", 120.0),
     "recalibrate": ("backend.monitors.recalibration.recalibrate", 3600.0),
     "estimate": ("backend.monitors.class_shift.estimate", 3600.0),
     "discard": ("backend.references.discard", 600.0),

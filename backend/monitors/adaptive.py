@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from backend.held_map import HeldMap
 from backend.monitors.adaptive_levels import level_of
-from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import move
 from backend.monitors.definitions import target_of
 from backend.monitors.evidence import last_settled
 from backend.monitors.looks import queue_events
+from backend.monitors.proposals import NotFollowed, data_of, moving, proposal_of, refused, without_version
 from backend.monitors.windows import bucket_seconds
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
@@ -23,7 +23,7 @@ from calibrant.sets.adaptive import start_adaptive
 from calibrant.sets.set_map import SetMap
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord
-from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData, Standing
+from schemas.monitor_alarms import Occasion, Standing
 from schemas.monitor_online import MOST_VERSIONS, AdaptiveStanding, AdaptiveVersion
 from schemas.monitors import MonitorRecord
 
@@ -35,14 +35,6 @@ from schemas.monitors import MonitorRecord
 
 #: Buckets counted in one transaction.
 _AT_ONCE = 1000
-
-
-class _NoLevel(Exception):
-    """The level cannot follow the stream, and why."""
-
-    def __init__(self, why: str, code: str) -> None:
-        super().__init__(why)
-        self.why, self.code = why, code
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
     """Count some buckets; False once all are counted and no version is due."""
     standing = standings.read()
     draft: MapRecord | None = None
-    declined: _NoLevel | None = None
+    declined: NotFollowed | None = None
     champion: _Champion | None = None
     counted: AdaptiveStanding | None = None
     try:
@@ -86,8 +78,8 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             store.charges.check_maps()
             draft = store.maps.put(draft, allow_shape_change=True)
     except QuotaExceeded as error:
-        draft, declined = None, _NoLevel(error.detail, error.code)
-    except _NoLevel as error:
+        draft, declined = None, NotFollowed(error.detail, error.code)
+    except NotFollowed as error:
         declined = error
 
     def change(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
@@ -112,16 +104,16 @@ def _champion(store: Store, record: MonitorRecord) -> _Champion:
         target = store.aliases.get(name, alias)
         map_record = store.maps.read(target.map)
     except (UnknownAlias, UnknownMap) as error:
-        raise _NoLevel(f"there is no map {name}@{alias}, whose level would follow the stream", error.code) from error
+        raise NotFollowed(f"there is no map {name}@{alias}, whose level would follow the stream", error.code) from error
     fitted = HeldMap.of(map_record).loaded
     if not isinstance(fitted, SetMap) or getattr(fitted.function, "scores", None) is None:
         why = f"{name}@{alias} is no map to prediction sets that was fitted with adjustable"
-        raise _NoLevel(why, "not-adjustable")
+        raise NotFollowed(why, "not-adjustable")
     if not getattr(fitted.function, "allow_empty", True):
         why = f"{name}@{alias} leaves no set empty, so that its error does not follow the level"
-        raise _NoLevel(why, "not-adjustable")
+        raise NotFollowed(why, "not-adjustable")
     if (fitted.n_classes or 2) != record.n_classes:
-        raise _NoLevel(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
+        raise NotFollowed(f"{name}@{alias} has another number of classes than the monitor", "wrong-shape")
     return _Champion(target, map_record, fitted)
 
 
@@ -199,25 +191,8 @@ def _decided(
 ) -> StandingChange:
     """The change that counts the buckets and decides to move the alias to a version."""
     occasion = Occasion(number=standing.versions + 1, reason="schedule")
-    name, alias = target_of(record), record.recalibration.alias
-    data = RecalibrationData(
-        monitor=record.name,
-        name=name,
-        alias=alias,
-        champion=counted.in_force,
-        challenger=draft.id,
-        rows=counted.rows_since,
-    )
-    proposal = Proposal(
-        id=derived_id("proposal", f"{record.id} {occasion.seed}"),
-        created_at=at(now),
-        occasion=occasion,
-        map=draft.id,
-        name=name,
-        alias=alias,
-        revision=champion.alias.revision,
-        found=data,
-    )
+    data = data_of(record, champion=counted.in_force, challenger=draft.id, rows=counted.rows_since)
+    proposal = proposal_of(record, occasion, data, champion.alias.revision, now)
     level = level_of(counted).value
     version = AdaptiveVersion(map=draft.id, at=at(now), level=level, rows=counted.rows, misses=counted.misses)
     changes = {
@@ -227,23 +202,12 @@ def _decided(
         "written_at": now,
         "versions": [*counted.versions, version][-MOST_VERSIONS:],
     }
-    after = {
-        "adaptive": counted.model_copy(update=changes),
-        "versions": occasion.number,
-        "moving": proposal,
-        "moved_by": None,
-        "moved_for": None,
-        "asked": [],
-    }
+    after = {"adaptive": counted.model_copy(update=changes), **moving(proposal)}
     return StandingChange(standing.model_copy(update=after))
 
 
-def _refused(record: MonitorRecord, standing: Standing, declined: _NoLevel, now: float) -> StandingChange:
+def _refused(record: MonitorRecord, standing: Standing, declined: NotFollowed, now: float) -> StandingChange:
     """The change if the level cannot follow the stream, or no version can be written."""
-    number = standing.versions + 1
-    occasion = Occasion(number=number, reason="schedule")
-    name, alias = target_of(record), record.recalibration.alias
-    data = RecalibrationData(monitor=record.name, name=name, alias=alias, code=declined.code)
-    after = standing.model_copy(update={"asked": [], "versions": number, "last_asked": now})
-    event = recalibrated(record, occasion, "monitor.recalibration.declined", data, now)
-    return StandingChange(after, [event], [step_of("recalibration-declined", now, occasion, data, detail=declined.why)])
+    after = without_version(standing, now)
+    occasion = Occasion(number=after.versions, reason="schedule")
+    return refused(record, after, occasion, data_of(record, code=declined.code), declined.why, now)

@@ -285,7 +285,7 @@ class ForecastMonitor:
 
     def error_keys(self) -> list[str]:
         """The keys of the measures that are calibration errors in units of probability."""
-        return [key for key, measure, _ in self.requests() if measure.name == "quantile-calibration-error"]
+        return [key for key, measure, _ in self.requests() if measure.is_error]
 
     def seconds(self, *, intervals: bool) -> float:  # noqa: ARG002 - which take no longer
         """Estimate the seconds of the measures of a tally."""

@@ -34,6 +34,7 @@ from calibrant.core.reductions import Event, resolve
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.segments import Segments
+from calibrant.measures import cumulative, smooth
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, answers
@@ -181,7 +182,7 @@ class ClassMonitor:
 
     def error_keys(self) -> list[str]:
         """The keys of the measures that are calibration errors in units of probability."""
-        return [request.key for request in self.requests() if _is_error(request)]
+        return [request.key for request in self.requests() if request.is_error]
 
     def seconds(self, *, intervals: bool) -> float:
         """Estimate the seconds of the measures of a tally with all cells."""
@@ -478,25 +479,6 @@ def _hindered(request: MeasureRequest, reduction: str) -> str | None:
     return None
 
 
-#: Its measures of an event are at most 1, although those of vectors reach 2.
-_FITTED = "Fit on the test data"
-#: Families of measures that are calibration errors in units of probability, from 0 to 1.
-_ERRORS = (
-    "Binned calibration errors",
-    "Cumulative calibration errors",
-    "Smooth calibration errors",
-    _FITTED,
-)
-
-
-def _is_error(request: MeasureRequest) -> bool:
-    """Whether a measure is a calibration error in units of probability; mean squares are not."""
-    measure = request.measure
-    ranged = (measure.lowest, measure.highest) == (0.0, 1.0) or (measure.family == _FITTED and measure.lowest == 0.0)
-    smaller = measure.better == "smaller" and request.options.get("norm") != 2
-    return ranged and smaller and measure.family in _ERRORS
-
-
 # --- Estimated durations
 
 #: Estimates apply to separate requests; in a warm process, fits to tallies take .2 to .7 of them (ece-bbq 1.3).
@@ -547,7 +529,7 @@ RESAMPLES = 400
 _NO_INTERVAL = "no interval: it needs resampling of rows, and a monitor stores cells"
 _DIAGRAM = read_diagrams(["reliability"])[0]
 #: Measures whose intervals use blocks; otherwise they would take ten times as long.
-_ROUGH = ("Cumulative calibration errors", "Smooth calibration errors")
+_ROUGH = {measure.name for measure in (*cumulative.MEASURES, *smooth.MEASURES)}
 #: Reductions whose event is that a decision is right.
 _DECIDED = ("confidence", "top:")
 
@@ -579,7 +561,7 @@ def measured(requests: Sequence[MeasureRequest], event: Event, level: float | No
         if level is not None and not has_interval(request.measure):
             missing = _NO_INTERVAL if request.measure.resampled else None
         elif level is not None and request in others:
-            result = request.finished(result, rough if request.measure.family in _ROUGH else event, ranged)
+            result = request.finished(result, rough if request.measure.name in _ROUGH else event, ranged)
         readings[request.key] = reading_of(result, missing)
     return readings
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.challengers import move
 from backend.monitors.definitions import target_of
 from backend.monitors.evidence import last_settled
@@ -22,6 +21,7 @@ from backend.monitors.online_maps import (
     read_state,
     started,
 )
+from backend.monitors.proposals import NotFollowed, data_of, moving, proposal_of, refused, without_version
 from backend.monitors.windows import bucket_seconds, window_named, window_span
 from backend.store.chores import Chore, schedule
 from backend.store.clock import at
@@ -34,7 +34,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord
-from schemas.monitor_alarms import AuditAction, Occasion, Proposal, RecalibrationData, RecalibrationType, Standing
+from schemas.monitor_alarms import Occasion, Standing
 from schemas.monitor_online import MOST_VERSIONS, OnlineReason, OnlineStanding, OnlineVersion
 from schemas.monitors import MonitorRecord
 
@@ -43,14 +43,6 @@ from schemas.monitors import MonitorRecord
 # The progress, the states and the decision to move the alias are one transaction, which fails if another process was
 # faster. A version's map is stored before, without a name and under an id that is derived from the decision; the alias
 # is moved afterwards, by whichever process finds the decision.
-
-
-class _Declined(Exception):
-    """The map cannot follow the stream, and why."""
-
-    def __init__(self, why: str, code: str) -> None:
-        super().__init__(why)
-        self.why, self.code = why, code
 
 
 def follow(store: Store, record: MonitorRecord, now: float) -> None:
@@ -75,14 +67,14 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
     try:
         alias = _alias(store, record)
         before, force = _begun(store, record, standing, states, alias, now)
-    except _Declined as declined:
+    except NotFollowed as declined:
         why, code = declined.why, declined.code
 
         def stop(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
             if not _unchanged(now_standing, standing):
                 return None
             # The map starts again after the pause.
-            return refused(record, now_standing.model_copy(update={"online": None}), why, code, now)
+            return _refused(record, now_standing.model_copy(update={"online": None}), why, code, now)
 
         return standings.change(stop) is None
     last = last_settled(record, now)
@@ -105,12 +97,12 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             unwritten = replace(following, online=following.online.model_copy(update={"written_at": now}))
             tried = now_standing.model_copy(update={"online": unwritten.online})
             return replace(
-                refused(record, tried, failed.detail, failed.code, now, failed=True), states=unwritten.states()
+                _refused(record, tried, failed.detail, failed.code, now, failed=True), states=unwritten.states()
             )
         after = now_standing.model_copy(update={"online": following.online})
         if not more and reason is None and standing.asked:
             why = "no labelled rows were counted since the last version"
-            return replace(refused(record, after, why, "no-new-rows", now), states=following.states())
+            return replace(_refused(record, after, why, "no-new-rows", now), states=following.states())
         if draft is None or reason is None:
             return StandingChange(after, states=following.states())
         return decided(record, now_standing, following, draft, reason, alias, now)
@@ -145,12 +137,12 @@ def _begun(
     else:
         if record.map is None and alias is not None:
             why = f"{alias.name}@{alias.alias} exists, but the monitor has no map, so its map was not compared"
-            raise _Declined(why, "alias-not-compared")
+            raise NotFollowed(why, "alias-not-compared")
         force, static = _map(store, here), here
     try:
         state = started(record, force if static == here else _map(store, static))
     except CalibrationError as error:
-        raise _Declined(error.detail, error.code) from error
+        raise NotFollowed(error.detail, error.code) from error
     bucket = bucket_seconds(record)
     window = window_named(record, record.recalibration.window)
     current = math.floor(now / bucket)
@@ -172,7 +164,7 @@ def _alias(store: Store, record: MonitorRecord) -> AliasRecord | None:
         return store.aliases.get(target_of(record), record.recalibration.alias)
     except UnknownAlias:
         if record.map is not None:
-            raise _Declined("the map of the monitor no longer exists", "unknown-map") from None
+            raise NotFollowed("the map of the monitor no longer exists", "unknown-map") from None
         return None
 
 
@@ -182,9 +174,9 @@ def _map(store: Store, map_id: str | None) -> CalibrationMap | None:
     try:
         loaded = load(store.maps.read(map_id).document)
     except UnknownMap as error:
-        raise _Declined("the map of the monitor no longer exists", error.code) from error
+        raise NotFollowed("the map of the monitor no longer exists", error.code) from error
     if loaded.of_vector:
-        raise _Declined("the map of the monitor applies to the whole vector, not to a single event", "map-of-vector")
+        raise NotFollowed("the map of the monitor applies to the whole vector, not to a single event", "map-of-vector")
     return loaded
 
 
@@ -237,25 +229,14 @@ def decided(
     """The change that counts the buckets and decides to move the alias to a version."""
     online = following.online
     occasion = Occasion(number=standing.versions + 1, reason=reason)
-    data = RecalibrationData(
-        monitor=record.name,
-        name=target_of(record),
-        alias=record.recalibration.alias,
+    data = data_of(
+        record,
         champion=online.in_force,
         challenger=draft.id,
         gain=online.log_e / online.rows_since,
         rows=online.rows_since,
     )
-    proposal = Proposal(
-        id=derived_id("proposal", f"{record.id} {occasion.seed}"),
-        created_at=at(now),
-        occasion=occasion,
-        map=draft.id,
-        name=target_of(record),
-        alias=record.recalibration.alias,
-        revision=None if alias is None else alias.revision,
-        found=data,
-    )
+    proposal = proposal_of(record, occasion, data, None if alias is None else alias.revision, now)
     version = OnlineVersion(map=draft.id, at=at(now), reason=reason, rounds=online.rounds, rows=online.rows)
     changes: dict[str, object] = {
         "in_force": draft.id,
@@ -267,28 +248,14 @@ def decided(
     from_here_on = math.floor(now / bucket_seconds(record)) + 1
     versions = {**following.made, from_here_on: dumped(following.state)}
     written = replace(following, online=online.model_copy(update=changes), made=versions)
-    after = standing.model_copy(
-        update={
-            "online": written.online,
-            "versions": occasion.number,
-            "moving": proposal,
-            "moved_by": None,
-            "moved_for": None,
-            "asked": [],
-        }
-    )
+    after = standing.model_copy(update={"online": written.online, **moving(proposal)})
     return StandingChange(after, states=written.states())
 
 
-def refused(
+def _refused(
     record: MonitorRecord, standing: Standing, why: str, code: str, now: float, *, failed: bool = False
 ) -> StandingChange:
     """The change if the map cannot follow the stream, or no version can be written."""
-    number = standing.versions + 1
-    occasion = standing.asked[0] if standing.asked else Occasion(number=number, reason="schedule")
-    data = RecalibrationData(monitor=record.name, name=target_of(record), alias=record.recalibration.alias, code=code)
-    type_: RecalibrationType = "monitor.recalibration.failed" if failed else "monitor.recalibration.declined"
-    action: AuditAction = "recalibration-failed" if failed else "recalibration-declined"
-    after = standing.model_copy(update={"asked": [], "versions": number, "last_asked": now})
-    event = recalibrated(record, occasion, type_, data, now)
-    return StandingChange(after, [event], [step_of(action, now, occasion, data, detail=why)])
+    after = without_version(standing, now)
+    occasion = standing.asked[0] if standing.asked else Occasion(number=after.versions, reason="schedule")
+    return refused(record, after, occasion, data_of(record, code=code), why, now, failed=failed)

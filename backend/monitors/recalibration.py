@@ -15,26 +15,24 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
 from backend.monitors.online import follow
 from backend.monitors.prior_challengers import prior_challenge
+from backend.monitors.proposals import data_of, proposal_of, refused
 from backend.settings import shared_setting
 from backend.store.budget import Quotas, budget_of, default_maps
 from backend.store.chores import Chore
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
-from backend.store.keyspace import Keyspace, derived_id
+from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.standings import StandingChange, Standings, author_of
 from backend.store.store import Store
 from calibrant.io.errors import InvalidField
 from schemas.monitor_alarms import (
-    AuditAction,
     AuditEntry,
     Correction,
     Occasion,
-    Proposal,
     RecalibrationData,
     RecalibrationRequested,
-    RecalibrationType,
     Standing,
 )
 from schemas.monitors import MonitorRecord
@@ -44,12 +42,6 @@ from schemas.monitors import MonitorRecord
 # Each occasion has one challenger, even if the task runs twice: its id is derived from the occasion, and the outcome is
 # one change of the monitor's standing, which also removes the occasion. An alias is moved only if it has not changed
 # since the comparison. A process that finds a decision that was not carried out completes it.
-
-#: The type of the event if there is no challenger, by whether it failed.
-_TYPES: dict[bool, RecalibrationType] = {
-    False: "monitor.recalibration.declined",
-    True: "monitor.recalibration.failed",
-}
 
 
 def recalibrate(redis: Redis, chore: Chore) -> float | None:
@@ -127,7 +119,7 @@ def decided(
     """
     if occasion not in standing.asked:
         return None
-    data = _data_of(record, occasion, candidate)
+    data = _data(record, occasion, candidate)
     changes: dict[str, object] = {"asked": [waiting for waiting in standing.asked if waiting != occasion]}
     if candidate.tried:
         changes["last_asked"] = now
@@ -137,19 +129,8 @@ def decided(
     if candidate.draft is None and occasion.attempt > 1 and not candidate.tried:
         return StandingChange(after)
     if candidate.draft is None:
-        action: AuditAction = "recalibration-failed" if candidate.failed else "recalibration-declined"
-        entry = step_of(action, now, occasion, data, detail=candidate.why)
-        return StandingChange(after, [recalibrated(record, occasion, _TYPES[candidate.failed], data, now)], [entry])
-    proposal = Proposal(
-        id=derived_id("proposal", f"{record.id} {occasion.seed}"),
-        created_at=at(now),
-        occasion=occasion,
-        map=candidate.draft.id,
-        name=data.name or "",
-        alias=record.recalibration.alias,
-        revision=revision,
-        found=data,
-    )
+        return refused(record, after, occasion, data, candidate.why, now, failed=candidate.failed)
+    proposal = proposal_of(record, occasion, data, revision, now)
     entries = [step_of("challenger-proposed", now, occasion, data)]
     if standing.proposal is not None:
         replaced = standing.proposal
@@ -169,13 +150,11 @@ def _revision(store: Store, record: MonitorRecord) -> int | None:
         return None
 
 
-def _data_of(record: MonitorRecord, occasion: Occasion, candidate: Challenge) -> RecalibrationData:
-    policy, gain = record.recalibration, candidate.gain
-    return RecalibrationData(
-        monitor=record.name,
+def _data(record: MonitorRecord, occasion: Occasion, candidate: Challenge) -> RecalibrationData:
+    gain = candidate.gain
+    return data_of(
+        record,
         rule=occasion.rule,
-        name=target_of(record),
-        alias=policy.alias,
         champion=candidate.champion,
         challenger=None if candidate.draft is None else candidate.draft.id,
         gain=None if gain is None else gain.value,

@@ -68,7 +68,7 @@ def rates(shares: Array, datasets: Array, seed: int = 0) -> WinRates:
     return WinRates(shares.mean(axis=0), (drawn @ sums) / (drawn @ counts)[:, None])
 
 
-def verdict(found: WinRates, at: int, n_datasets: int) -> Verdict:
+def verdict(rates: WinRates, at: int, n_datasets: int) -> Verdict:
     """How one contender stands among the others, by the paired 95 % intervals of the differences of win rates.
 
     It is first if its difference to every rival lies above 0, and tied if no interval allows a rival to be ahead by
@@ -82,9 +82,9 @@ def verdict(found: WinRates, at: int, n_datasets: int) -> Verdict:
     """
     if n_datasets < FEWEST_DATASETS:
         return "too few data sets"
-    if found.is_first(at):
+    if rates.is_first(at):
         return "first"
-    rivals = (found.difference(other, at) for other in range(len(found.means)) if other != at)
+    rivals = (rates.difference(other, at) for other in range(len(rates.means)) if other != at)
     return "tied" if all(high <= _TIED for _, _, high in rivals) else "behind"
 
 

@@ -236,9 +236,9 @@ def read_frame(frame: Any, label: str, left_out: tuple[str, ...] = ()) -> Tabula
     frame = frame[texts.isin(counts.index[counts >= _RAREST])]
     _, labels = np.unique(frame[label].astype(str).to_numpy(dtype=str), return_inverse=True)
     numbers, categories = [], []
-    kept = frame.drop(columns=[label, *(c for c in left_out if c in frame.columns)])
-    for name in kept.columns:
-        column = kept[name]
+    columns_used = frame.drop(columns=[label, *(c for c in left_out if c in frame.columns)])
+    for name in columns_used.columns:
+        column = columns_used[name]
         if pandas.api.types.is_numeric_dtype(column) or pandas.api.types.is_bool_dtype(column):
             numbers.append(column.astype(float).to_numpy(dtype=float, na_value=np.nan))
         elif column.astype(str).nunique() <= _MOST_CATEGORIES:

@@ -50,17 +50,17 @@ class Experiment(NamedTuple):
 
 def find(folders: list[Path]) -> list[ExperimentKey]:
     """All experiments of the ``.h5`` and ``.npz`` files of some folders."""
-    found: list[ExperimentKey] = []
+    keys: list[ExperimentKey] = []
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder")
         for path in sorted(folder.glob("*.h5")):
-            found += _keys(path)
+            keys += _keys(path)
         for path in sorted(folder.glob("*.npz")):
             with np.load(verified(path)) as archive:
                 if "labels" in archive and ("probs" in archive or "logits" in archive):
-                    found += [ExperimentKey(path, path.stem, f"half-{seed}") for seed in range(HALVES)]
-    return found
+                    keys += [ExperimentKey(path, path.stem, f"half-{seed}") for seed in range(HALVES)]
+    return keys
 
 
 def _keys(path: Path) -> Iterator[ExperimentKey]:

@@ -97,7 +97,7 @@ def assemble(
     ``contenders`` have the key of their ``records`` as ``file``. Results of older runs have no refinement.
     """
     every = every_contender()
-    found = []
+    boards_shown = []
     for title, two in (("Binary", True), ("Multi-class", False)):
         of_kind = {name for name, experiment in experiments.items() if (experiment["n_classes"] == 2) is two}
         maps = {(c.package, c.name): c.fitted_map(two=two) for c in every if c.plays(2 if two else 3)}
@@ -115,8 +115,8 @@ def assemble(
                          "seconds")
         }  # fmt: skip
         problems = [[p for e in done if (p := records[c["file"]][e]["problem"])] for c in playing]
-        found.append(Board(title, playing, [experiments[e] for e in done], columns, problems))
-    return found
+        boards_shown.append(Board(title, playing, [experiments[e] for e in done], columns, problems))
+    return boards_shown
 
 
 def representatives(board: Board) -> list[int]:
@@ -156,8 +156,12 @@ def leaderboard(board: Board) -> tuple[str, str]:
     rows = []
     for rank, at in enumerate(np.argsort(-won["log_loss"].means, kind="stable"), 1):
         cells = [str(rank), label(board.contenders[at]), board.contenders[at]["package"] or "-"]
-        for name, found in won.items():
-            cells += [f"{100 * found.means[at]:.1f}", _pair(found.interval(at)), f"{100 * strict[name][at]:.1f}"]
+        for name, wins in won.items():
+            cells += [
+                f"{100 * wins.means[at]:.1f}",
+                _pair(wins.interval(at)),
+                f"{100 * strict[name][at]:.1f}",
+            ]
         gap = won["log_loss"].difference(ours, at)
         cells.append("" if at == ours else f"{100 * gap[0]:+.1f} ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f})")
         cells += [f"{100 * harmed[at]:.1f}", f"{100 * materially[at]:.1f}"]
@@ -166,15 +170,15 @@ def leaderboard(board: Board) -> tuple[str, str]:
         cells += [f"{1e3 * np.median(seconds):.0f}", f"{seconds.max():.1f}", _problems(board.problems[at])]
         rows.append(f"| {' | '.join(cells)} |")
     sentences = []
-    for name, found in won.items():
-        order = np.argsort(-found.means, kind="stable")
+    for name, wins in won.items():
+        order = np.argsort(-wins.means, kind="stable")
         rank = int(np.flatnonzero(order == ours)[0]) + 1
         rival = int(order[1] if rank == 1 else order[0])
-        gap = found.difference(ours, rival)
-        status = "first" if found.is_first(ours) else f"not first; its rank is {rank}"
+        gap = wins.difference(ours, rival)
+        status = "first" if wins.is_first(ours) else f"not first; its rank is {rank}"
         sentences.append(
-            f"- {board.title}, {METRICS[name]}: `{OURS}` is {status}. It wins {100 * found.means[ours]:.1f} % "
-            f"({_pair(found.interval(ours))}), {100 * gap[0]:+.1f} points ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f}) "
+            f"- {board.title}, {METRICS[name]}: `{OURS}` is {status}. It wins {100 * wins.means[ours]:.1f} % "
+            f"({_pair(wins.interval(ours))}), {100 * gap[0]:+.1f} points ({100 * gap[1]:+.1f} to {100 * gap[2]:+.1f}) "
             f"against {label(board.contenders[rival])}."
         )
     header = (
@@ -184,24 +188,24 @@ def leaderboard(board: Board) -> tuple[str, str]:
     return "\n".join(sentences), table(header, rows)
 
 
-def _problems(found: list[str]) -> str:
-    kinds = sorted(set(found))
-    return ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
+def _problems(problems: list[str]) -> str:
+    kinds = sorted(set(problems))
+    return ", ".join(f"{problems.count(kind)} {kind}" for kind in kinds)
 
 
-def others(board: Board, kept: list[int]) -> str:
+def others(board: Board, rows_kept: list[int]) -> str:
     """Win rates of implementations that the board leaves out, each in place of the one that it keeps."""
     rows = []
     for at, contender in enumerate(board.contenders):
-        if at in kept:
+        if at in rows_kept:
             continue
-        twin = next(k for k in kept if board.contenders[k]["map"] == contender["map"])
-        line = board.keep([at if k == twin else k for k in kept])
-        place = kept.index(twin)
+        twin = next(k for k in rows_kept if board.contenders[k]["map"] == contender["map"])
+        line = board.keep([at if k == twin else k for k in rows_kept])
+        place = rows_kept.index(twin)
         cells = [label(contender), contender["package"], label(board.contenders[twin])]
         for name in METRICS:
-            found = [boards.wins(some.columns[name])[:, place].mean() for some in (line, board.keep(kept))]
-            cells += [f"{100 * value:.1f}" for value in found]
+            shares = [boards.wins(some.columns[name])[:, place].mean() for some in (line, board.keep(rows_kept))]
+            cells += [f"{100 * value:.1f}" for value in shares]
         cells += [f"{1e3 * np.median(board.columns['seconds'][:, at]):.0f}", _problems(board.problems[at])]
         rows.append(f"| {' | '.join(cells)} |")
     header = (
@@ -216,18 +220,18 @@ def against_hindsight(board: Board) -> tuple[float, float, list[str]]:
     ours = board.place(OURS)
     peers = np.flatnonzero([c["package"] not in ("calibrant", "") for c in board.contenders])
     loss = np.maximum(board.columns["log_loss"], _LEAST)
-    one = np.array([experiment["experiment"] for experiment in board.experiments])
-    halves = np.array([name.rpartition("/")[2].startswith("half-") for name in one])
+    names = np.array([experiment["experiment"] for experiment in board.experiments])
+    halves = np.array([name.rpartition("/")[2].startswith("half-") for name in names])
     own = np.flatnonzero(~halves)
     over = (
-        boards.geometric_mean(boards.hindsight(loss[own, ours], loss[np.ix_(own, peers)], one[own])[1])
+        boards.geometric_mean(boards.hindsight(loss[own, ours], loss[np.ix_(own, peers)], names[own])[1])
         if len(own)
         else np.nan
     )
     if not halves.any():
         return over, np.nan, []
-    given = np.flatnonzero(halves)
-    files, ratios = boards.hindsight(loss[given, ours], loss[np.ix_(given, peers)], board.datasets[given])
+    places = np.flatnonzero(halves)
+    files, ratios = boards.hindsight(loss[places, ours], loss[np.ix_(places, peers)], board.datasets[places])
     lines = []
     for name, ratio in zip(files, ratios, strict=True):
         rows = np.flatnonzero(board.datasets == name)
@@ -269,10 +273,15 @@ def few_rows(board: Board) -> str:
         if contender["contender"] not in _SIMPLE:
             continue
         won = (ours < loss[:, at]) + 0.5 * (ours == loss[:, at])
-        found = boards.rates(np.column_stack([won, ours - loss[:, at]]), datasets)
-        low, high = found.interval(1)
-        cells = [label(contender), contender["package"], f"{100 * found.means[0]:.1f}", _pair(found.interval(0))]
-        rows.append(f"| {' | '.join(cells)} | {found.means[1]:+.4f} | {low:+.4f} to {high:+.4f} |")
+        win_rates = boards.rates(np.column_stack([won, ours - loss[:, at]]), datasets)
+        low, high = win_rates.interval(1)
+        cells = [
+            label(contender),
+            contender["package"],
+            f"{100 * win_rates.means[0]:.1f}",
+            _pair(win_rates.interval(0)),
+        ]
+        rows.append(f"| {' | '.join(cells)} | {win_rates.means[1]:+.4f} | {low:+.4f} to {high:+.4f} |")
     header = f"| method | package | `{OURS}` wins % | 95 % | log loss of `{OURS}` minus its | 95 % |"
     return f"{len(few)} experiments of {len(set(datasets))} data sets.\n\n{table(header, rows)}"
 
@@ -281,16 +290,20 @@ def _error_of_mean(values: Array, datasets: Array) -> float:
     return float(boards.rates(values[:, None], datasets).samples.std(ddof=1))
 
 
-def page(found: list[Board]) -> str:
+def page(shown_boards: list[Board]) -> str:
     """The whole page."""
-    kept = [(board, representatives(board)) for board in found]
-    built = {name.replace("/", "--") for name in dataset_names()} & {name for board in found for name in board.datasets}
-    tables = [leaderboard(board.keep(places)) for board, places in kept]
-    packages = sorted({(c["package"], c["version"]) for board in found for c in board.contenders if c["package"]})
+    with_representatives = [(board, representatives(board)) for board in shown_boards]
+    built = {name.replace("/", "--") for name in dataset_names()} & {
+        name for board in shown_boards for name in board.datasets
+    }
+    tables = [leaderboard(board.keep(places)) for board, places in with_representatives]
+    packages = sorted(
+        {(c["package"], c["version"]) for board in shown_boards for c in board.contenders if c["package"]}
+    )
     sizes = "\n".join(
         f"- {board.title}: {len(board.experiments)} experiments on {len(set(board.datasets))} data sets with "
         f"{len(places)} contenders."
-        for board, places in kept
+        for board, places in with_representatives
     )
     text = f"""# Arena
 
@@ -315,7 +328,7 @@ higher by more than 1 % and by more than 1.645 paired standard errors. Clipped: 
 to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying one experiment.
 
 """
-    for (board, places), (_, ranks) in zip(kept, tables, strict=True):
+    for (board, places), (_, ranks) in zip(with_representatives, tables, strict=True):
         text += f"## {board.title}\n\n{ranks}\n"
         left = others(board, places)
         if left.count("\n") > 2:
@@ -330,19 +343,19 @@ to {CLIP:.0e}. ECE has 15 bins. The time is CPU time, of fitting and applying on
         "below 1e-6 count as 1e-6.\n\n"
     )
     lines = []
-    for board in found:
+    for board in shown_boards:
         over, files, rows = against_hindsight(board)
         text += f"- {board.title}: {over:.4f} over experiments"
         text += f", {files:.4f} over files.\n" if rows else ".\n"
         lines += rows
     if lines:
         text += "\n" + table(f"| file | halves | log loss of `{OURS}` | best peer | ratio | clipped |", lines)
-    for board in found:
-        if board.title == "Binary" and any(each["n_cal"] < _FEW for each in board.experiments):
+    for board in shown_boards:
+        if board.title == "Binary" and any(experiment["n_cal"] < _FEW for experiment in board.experiments):
             text += f"\n## One event, fewer than {_FEW} calibration rows\n\n{few_rows(board)}"
     text += f"\n## Accuracy\n\nThe change from the base model to `{OURS}`:\n\n"
-    text += "\n".join(accuracy(board) for board in found) + "\n"
-    text += "\n## Data sets\n\n" + _datasets(found)
+    text += "\n".join(accuracy(board) for board in shown_boards) + "\n"
+    text += "\n## Data sets\n\n" + _datasets(shown_boards)
     text += f"""
 Not run: `{"`, `".join(LEFT_OUT)}` of Calibrant (references, a known correction,
 Platt scaling after a test, one that takes minutes, and one that is `dirichlet-odir` for probabilities), and Dirichlet
@@ -352,8 +365,8 @@ netcal refuse more than two classes, and Calibrant's maps of whole vectors play 
     return text
 
 
-def _datasets(found: list[Board]) -> str:
-    played = {name for board in found for name in board.datasets}
+def _datasets(shown_boards: list[Board]) -> str:
+    played = {name for board in shown_boards for name in board.datasets}
     packages: dict[str, list[str]] = {}
     for name in dataset_names():
         if name.replace("/", "--") in played:
@@ -363,8 +376,8 @@ def _datasets(found: list[Board]) -> str:
         f"- {package}{_NOTES.get(package, '')}: {', '.join(sorted(names))}." for package, names in packages.items()
     )
     shipped = {name.replace("/", "--") for name in dataset_names()}
-    given = sorted(played - shipped)
-    return listed + (f"\n- Files: {', '.join(given)}.\n" if given else "\n")
+    fetched = sorted(played - shipped)
+    return listed + (f"\n- Files: {', '.join(fetched)}.\n" if fetched else "\n")
 
 
 def main() -> None:

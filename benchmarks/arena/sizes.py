@@ -104,20 +104,20 @@ def boards_of(records: Records) -> list[Board]:
     for (experiment, name), record in records.items():
         of_contender.setdefault(name, {})[experiment] = record
     playing = [
-        {"file": name, **{field: next(iter(found.values()))[field] for field in ("contender", "package", "version")}}
-        for name, found in of_contender.items()
+        {"file": name, **{field: next(iter(of_sizes.values()))[field] for field in ("contender", "package", "version")}}
+        for name, of_sizes in of_contender.items()
     ]
     return assemble(experiments, playing, of_contender)
 
 
 def standing(board: Board, metric: str) -> tuple[boards.Verdict, str]:
     """The verdict on ``averaged`` by a score, and its smallest difference to a rival with the 95 % interval."""
-    found = boards.rates(boards.wins(board.columns[metric]), board.datasets)
+    win_rates = boards.rates(boards.wins(board.columns[metric]), board.datasets)
     ours = board.place(OURS)
-    gaps = {at: found.difference(ours, at) for at in range(len(board.contenders)) if at != ours}
+    gaps = {at: win_rates.difference(ours, at) for at in range(len(board.contenders)) if at != ours}
     rival = min(gaps, key=lambda at: gaps[at][0])
     mean, low, high = (100 * possible(gap, "difference of win rates") for gap in gaps[rival])
-    verdict = boards.verdict(found, ours, len(set(board.datasets)))
+    verdict = boards.verdict(win_rates, ours, len(set(board.datasets)))
     return verdict, f"{mean:+.1f} ({low:+.1f} to {high:+.1f}), {label(board.contenders[rival])}"
 
 
@@ -165,14 +165,16 @@ def parts_of_loss(board: Board) -> str:
     return table(header, lines)
 
 
-def page(found: list[Board]) -> str:
+def page(shown_boards: list[Board]) -> str:
     """The whole page, from the boards of this run; those with up to 2,000 rows are the repository's."""
-    experiments = [experiment for board in found for experiment in board.experiments]
+    experiments = [experiment for board in shown_boards for experiment in board.experiments]
     rows = np.array([experiment["n_cal"] for experiment in experiments])
     most = max((experiment["n_classes"] for experiment in experiments), default=0)
-    packages = sorted({(c["package"], c["version"]) for board in found for c in board.contenders if c["package"]})
+    packages = sorted(
+        {(c["package"], c["version"]) for board in shown_boards for c in board.contenders if c["package"]}
+    )
     small = [b.of_rows(np.array([e["n_cal"] <= CAP for e in b.experiments])) for b in read_boards()]
-    large = [b.of_rows(np.array([e["n_cal"] > CAP for e in b.experiments])) for b in found]
+    large = [b.of_rows(np.array([e["n_cal"] > CAP for e in b.experiments])) for b in shown_boards]
     goals = "; ".join(
         f"{int((rows > least).sum())} with more than {least:,} calibration rows (wanted: {wanted})"
         for least, wanted in WANTED.items()

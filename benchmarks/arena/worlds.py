@@ -141,12 +141,12 @@ def outputs(fitted: Any, X: Array, n_classes: int) -> dict[str, Array]:
     if isinstance(fitted, ArenaNetwork):
         logits = fitted.logits(X)
         odds = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
-        p, found = odds, {"logits": logits}
+        p, fields = odds, {"logits": logits}
     else:
         parts = [np.asarray(fitted.predict_proba(X[at : at + _CHUNK]), dtype=float) for at in range(0, len(X), _CHUNK)]
-        p, found = np.clip(np.concatenate(parts), 0.0, 1.0), {}
+        p, fields = np.clip(np.concatenate(parts), 0.0, 1.0), {}
     p = p / p.sum(axis=1, keepdims=True)
-    return {"probas": (p[:, 1] if n_classes == 2 else p).astype(np.float32), **found}
+    return {"probas": (p[:, 1] if n_classes == 2 else p).astype(np.float32), **fields}
 
 
 def write(folder: Path, name: str, chosen: Sequence[str] = MODELS) -> int:

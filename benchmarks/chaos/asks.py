@@ -56,8 +56,8 @@ def draw_classes(n: int, seed: int) -> Rows:
 
 def fit(method: str, batch: str, name: str | None = None, reduction: str | None = None) -> Ask:
     """A fit of one map."""
-    given = {"method": method, "batch": batch, "name": name, "reduction": reduction}
-    return Ask("/maps", "fit", {field: value for field, value in given.items() if value is not None}, name)
+    fields = {"method": method, "batch": batch, "name": name, "reduction": reduction}
+    return Ask("/maps", "fit", {field: value for field, value in fields.items() if value is not None}, name)
 
 
 def evaluation(batch: str) -> Ask:

@@ -17,14 +17,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import numpy as np
@@ -42,6 +41,7 @@ from benchmarks.chaos.ledger import ChaosLedger, Promise
 from benchmarks.chaos.page import write_page
 from benchmarks.chaos.parts import DeploymentProcess
 from benchmarks.chaos.proc import children
+from benchmarks.chaos.repeated import Repeater
 from benchmarks.chaos.results import circumstances, write
 from benchmarks.chaos.scenario import announce
 from calibrant.client import Calibrant
@@ -52,6 +52,7 @@ FILES, GROUPS, DASK_WORKERS = 32, 5, 3
 #: up a part with the fourth, and one is left for parts that come to a worker while it is chosen.
 _MOST_LOSSES, _MOST_PART_LOSSES = 2, 2
 _DRAIN_SECONDS = 900.0
+_LOOK_SECONDS = 0.002
 #: The checks of jobs that hold here too.
 _JOB_CHECKS = (
     "every acknowledged job exists",
@@ -160,29 +161,16 @@ def requests(run: str, fitted: str) -> list[ReferenceJob]:
     return jobs
 
 
-class TargetReader:
+class TargetReader(Repeater):
     """Reads the data sets all the time, as a consumer would: each is whole, or is not there."""
 
     def __init__(self, root: Path, targets: Sequence[str], rows: int) -> None:
+        super().__init__(_LOOK_SECONDS)
         self.looks, self.faults = 0, list[str]()
         self._root, self._targets, self._rows = root, targets, rows
         self._whole: dict[str, list[str]] = {}
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._read_on, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _read_on(self) -> None:
-        while not self._stopped.wait(0.002):
-            self.look()
-
-    def look(self) -> None:
+    def act(self) -> None:
         """Look at every data set once."""
         self.looks += 1
         for target in self._targets:
@@ -359,22 +347,22 @@ def _accepted(response: httpx.Response) -> Any:
     return response.json()
 
 
-def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+def differences(first: Any, other: Any, where: str = "") -> Iterator[str]:
     """The places at which two results differ: counts and texts at all, other numbers by more than 1e-12 of them."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        same = np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=1e-12, atol=0.0)
-    elif isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(first, np.ndarray) or isinstance(other, np.ndarray):
+        same = np.shape(first) == np.shape(other) and np.allclose(first, other, rtol=1e-12, atol=0.0)
+    elif isinstance(first, Mapping) and isinstance(other, Mapping):
         same = True
-        for name in sorted((one.keys() | other.keys()).difference(_NAMES)):
-            yield from differences(one.get(name), other.get(name), f"{where}/{name}")
-    elif isinstance(one, list) and isinstance(other, list):
-        same = len(one) == len(other)
-        for i, pair in enumerate(zip(one, other, strict=False)):
+        for name in sorted((first.keys() | other.keys()).difference(_NAMES)):
+            yield from differences(first.get(name), other.get(name), f"{where}/{name}")
+    elif isinstance(first, list) and isinstance(other, list):
+        same = len(first) == len(other)
+        for i, pair in enumerate(zip(first, other, strict=False)):
             yield from differences(*pair, f"{where}/{i}")
-    elif isinstance(one, float) and isinstance(other, float):
-        same = math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-15) or (math.isnan(one) and math.isnan(other))
+    elif isinstance(first, float) and isinstance(other, float):
+        same = math.isclose(first, other, rel_tol=1e-12, abs_tol=1e-15) or (math.isnan(first) and math.isnan(other))
     else:
-        same = type(one) is type(other) and one == other
+        same = type(first) is type(other) and first == other
     if not same:
         yield where or "/"
 

@@ -15,20 +15,20 @@ _FINAL = frozenset[str](FINAL)
 Faults = Iterator[str]
 
 
-def _lost_jobs(found: ChaosEvidence) -> Faults:
-    for job in found.jobs:
-        if job.status is None or job.promise.job_id not in found.stored_jobs:
+def _lost_jobs(evidence: ChaosEvidence) -> Faults:
+    for job in evidence.jobs:
+        if job.status is None or job.promise.job_id not in evidence.stored_jobs:
             yield f"{job.promise.job_id} was acknowledged but does not exist"
 
 
-def _unended_jobs(found: ChaosEvidence) -> Faults:
-    for job in found.jobs:
+def _unended_jobs(evidence: ChaosEvidence) -> Faults:
+    for job in evidence.jobs:
         if job.status is not None and job.status not in _FINAL:
             yield f"{job.promise.job_id} stays {job.status}"
 
 
-def _ends(found: ChaosEvidence) -> Faults:
-    for job in found.jobs:
+def _ends(evidence: ChaosEvidence) -> Faults:
+    for job in evidence.jobs:
         finals = [i for i, change in enumerate(job.changes) if change.status in _FINAL]
         if len(finals) != 1:
             yield f"{job.promise.job_id} ended {len(finals)} times"
@@ -36,100 +36,100 @@ def _ends(found: ChaosEvidence) -> Faults:
             yield f"{job.promise.job_id} changed after its end"
 
 
-def _changed_ends(found: ChaosEvidence) -> Faults:
-    for job in found.jobs:
+def _changed_ends(evidence: ChaosEvidence) -> Faults:
+    for job in evidence.jobs:
         statuses = (job.reported, job.status, *(change.status for change in job.changes))
         ends = sorted({status for status in statuses if status is not None} & _FINAL)
         if len(ends) > 1:
             yield f"{job.promise.job_id} was reported as {' and as '.join(ends)}"
 
 
-def _doubled_jobs(found: ChaosEvidence) -> Faults:
-    for job_id in found.doubled:
+def _doubled_jobs(evidence: ChaosEvidence) -> Faults:
+    for job_id in evidence.doubled:
         yield f"{job_id} was returned to two requests"
-    for job_id in sorted(found.stored_jobs - {job.promise.job_id for job in found.jobs}):
+    for job_id in sorted(evidence.stored_jobs - {job.promise.job_id for job in evidence.jobs}):
         yield f"{job_id} is stored but was never acknowledged"
 
 
-def _lost_maps(found: ChaosEvidence) -> Faults:
-    seen = {one.id for one in found.maps}
-    for job in found.jobs:
+def _lost_maps(evidence: ChaosEvidence) -> Faults:
+    seen = {stored_map.id for stored_map in evidence.maps}
+    for job in evidence.jobs:
         if job.promise.kind == "fit" and job.status == "succeeded":
-            if job.map not in found.stored_maps:
+            if job.map not in evidence.stored_maps:
                 yield f"{job.promise.job_id} succeeded without its map"
             elif job.map not in seen:
                 yield f"the map of {job.promise.job_id} was never read"
-    for one in found.maps:
-        if one.last is None:
-            yield f"{one.id} was acknowledged but does not exist"
+    for stored_map in evidence.maps:
+        if stored_map.last is None:
+            yield f"{stored_map.id} was acknowledged but does not exist"
 
 
-def _changed_maps(found: ChaosEvidence) -> Faults:
-    for one in found.maps:
-        if one.last is not None and one.last != one.first:
-            yield f"{one.id} has a changed document"
+def _changed_maps(evidence: ChaosEvidence) -> Faults:
+    for stored_map in evidence.maps:
+        if stored_map.last is not None and stored_map.last != stored_map.first:
+            yield f"{stored_map.id} has a changed document"
 
 
-def _wrong_maps(found: ChaosEvidence) -> Faults:
-    for one in found.maps:
-        if one.last is not None and not one.applies:
-            yield f"{one.id} does not give the results of its document"
+def _wrong_maps(evidence: ChaosEvidence) -> Faults:
+    for stored_map in evidence.maps:
+        if stored_map.last is not None and not stored_map.applies:
+            yield f"{stored_map.id} does not give the results of its document"
 
 
-def _doubled_maps(found: ChaosEvidence) -> Faults:
-    made = Counter(job.map for job in found.jobs if job.map is not None)
-    for map_id, times in made.items():
+def _doubled_maps(evidence: ChaosEvidence) -> Faults:
+    maps_of_jobs = Counter(job.map for job in evidence.jobs if job.map is not None)
+    for map_id, times in maps_of_jobs.items():
         if times > 1:
             yield f"{map_id} is the map of {times} jobs"
-    for map_id in sorted(found.stored_maps - set(made) - found.scored):
+    for map_id in sorted(evidence.stored_maps - set(maps_of_jobs) - evidence.scored):
         yield f"{map_id} is stored and belongs to no job that succeeded"
 
 
-def _versions(found: ChaosEvidence) -> Faults:
-    for name, versions in found.versions.items():
-        asked = {job.map for job in found.jobs if job.promise.name == name and job.map is not None}
+def _versions(evidence: ChaosEvidence) -> Faults:
+    for name, versions in evidence.versions.items():
+        asked = {job.map for job in evidence.jobs if job.promise.name == name and job.map is not None}
         if sorted(versions) != list(range(1, len(asked) + 1)) or set(versions.values()) != asked:
             yield f"{name} has versions {sorted(versions)} for {len(asked)} maps"
 
 
-def _audited(found: ChaosEvidence) -> Faults:
-    entries = Counter(found.audited)
-    for map_id in sorted(found.stored_maps | entries.keys()):
-        if entries[map_id] != 1 or map_id not in found.stored_maps:
+def _audited(evidence: ChaosEvidence) -> Faults:
+    entries = Counter(evidence.audited)
+    for map_id in sorted(evidence.stored_maps | entries.keys()):
+        if entries[map_id] != 1 or map_id not in evidence.stored_maps:
             yield f"{map_id} has {entries[map_id]} entries in the audit log"
 
 
-def _moves(found: ChaosEvidence) -> Faults:
-    yield from found.moves
+def _moves(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.moves
 
 
-def _unscored(found: ChaosEvidence) -> Faults:
-    yield from found.scoring.failed
+def _unscored(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.scoring.failed
 
 
-def _refused(found: ChaosEvidence) -> Faults:
-    yield from found.scoring.refused
+def _refused(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.scoring.refused
 
 
-def _misscored(found: ChaosEvidence) -> Faults:
-    yield from found.scoring.wrong
+def _misscored(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.scoring.wrong
 
 
-def _key_entries(found: ChaosEvidence) -> Faults:
-    yield from found.key_entries
+def _key_entries(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.key_entries
 
 
-def _key_uses(found: ChaosEvidence) -> Faults:
-    yield from found.key_uses
+def _key_uses(evidence: ChaosEvidence) -> Faults:
+    yield from evidence.key_uses
 
 
-def _left(found: ChaosEvidence) -> Faults:
-    for name, times in sorted(found.left.items()):
+def _left(evidence: ChaosEvidence) -> Faults:
+    for name, times in sorted(evidence.left.items()):
         yield f"{times} of {name} remain"
 
 
-def _answers(found: ChaosEvidence) -> Faults:
-    for status, times in sorted(found.answers.items()):
+def _answers(evidence: ChaosEvidence) -> Faults:
+    for status, times in sorted(evidence.answers.items()):
         if status not in DOCUMENTED:
             yield f"{times} requests were answered {status}"
 
@@ -158,6 +158,6 @@ CHECKS: dict[str, Callable[[ChaosEvidence], Faults]] = {
 }
 
 
-def faults(found: ChaosEvidence) -> dict[str, list[str]]:
+def faults(evidence: ChaosEvidence) -> dict[str, list[str]]:
     """The violations of each check."""
-    return {name: list(check(found)) for name, check in CHECKS.items()}
+    return {name: list(check(evidence)) for name, check in CHECKS.items()}

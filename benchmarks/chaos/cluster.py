@@ -138,9 +138,9 @@ def cluster(
         tuple(supervisor(f"worker-{i + 1}") for i in range(supervisors)),
     )
     with contextlib.ExitStack() as started:
-        for one in running.parts:
-            one.start()
-            started.callback(one.end)
+        for running_part in running.parts:
+            running_part.start()
+            started.callback(running_part.end)
         yield running
 
 

@@ -109,12 +109,12 @@ def acknowledged_job(
     reported = ledger.ends.get(promise.job_id)
     changes = tuple(status_changes(redis, keys, promise.job_id))
     try:
-        found = client.job(promise.job_id)
+        job = client.job(promise.job_id)
     except ProblemResponse:
         return AcknowledgedJob(promise, reported, None, None, changes)
-    made = None if found.result is None else cast(str | None, found.result.get("map"))
+    map_id = None if job.result is None else cast(str | None, job.result.get("map"))
     return AcknowledgedJob(
-        promise, reported, found.status, made, changes, None if found.problem is None else found.problem.type
+        promise, reported, job.status, map_id, changes, None if job.problem is None else job.problem.type
     )
 
 
@@ -162,5 +162,5 @@ def members(redis: Redis, key: str) -> frozenset[str]:
 
 
 def _versions(redis: Redis, keys: Keyspace, name: str) -> dict[int, str]:
-    found = cast(dict[bytes, bytes], redis.hgetall(keys.versions(name)))
-    return {int(version): map_id.decode() for version, map_id in found.items()}
+    ids = cast(dict[bytes, bytes], redis.hgetall(keys.versions(name)))
+    return {int(version): map_id.decode() for version, map_id in ids.items()}

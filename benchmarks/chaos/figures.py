@@ -21,21 +21,23 @@ _INJECTED = "every planned fault was injected"
 _WITHOUT_STORE = "every API that was restarted without the store scored before its return"
 
 
-def figures(scenario: Scenario, harms: Harms, found: ChaosEvidence) -> dict[str, Any]:
+def figures(scenario: Scenario, harms: Harms, evidence: ChaosEvidence) -> dict[str, Any]:
     """The injected faults, the ends of jobs, the recovery times and the violations."""
-    wrong = faults(found) | {_INJECTED: [f"{kind}: {count} times" for kind, count in sorted((+harms.missed).items())]}
+    wrong = faults(evidence) | {
+        _INJECTED: [f"{kind}: {count} times" for kind, count in sorted((+harms.missed).items())]
+    }
     if any(harm.kind == "store away" for harm in harms.done):
         wrong[_WITHOUT_STORE] = harms.silent
-    changes, outages = scenario.changes(found), scenario.monitor.seen()
+    changes, outages = scenario.changes(evidence), scenario.monitor.seen()
     recovered = recoveries(harms.done, changes, outages, scenario.supervisors)
     return {
         "harms": dict(Counter(harm.kind for harm in harms.done)),
         "harms_under_stepping_clocks": dict(Counter(harm.kind for harm in harms.done if harm.during_clock_steps)),
         "harms_whose_jobs_are_unknown": sum(harm.jobs is None for harm in harms.done),
         "outages": {part: _outage_figures(outages, part) for part in sorted({outage.part for outage in outages})},
-        **_jobs(found),
+        **_jobs(evidence),
         "drained_seconds": scenario.drained,
-        "scoring": _scoring(found.scoring),
+        "scoring": _scoring(evidence.scoring),
         "key_changes": dict(Counter(action for key in scenario.key_changer.issued.values() for action in key.actions)),
         "recovery": {kind: recovery_figures(recovered, kind) for kind in GOALS},
         "faults": {name: said[:_SHOWN] for name, said in wrong.items()},
@@ -43,25 +45,25 @@ def figures(scenario: Scenario, harms: Harms, found: ChaosEvidence) -> dict[str,
     }
 
 
-def _jobs(found: ChaosEvidence) -> dict[str, Any]:
-    statuses = [change.status for job in found.jobs for change in job.changes]
+def _jobs(evidence: ChaosEvidence) -> dict[str, Any]:
+    statuses = [change.status for job in evidence.jobs for change in job.changes]
     return {
-        "jobs": dict(Counter(job.promise.kind for job in found.jobs)),
-        "ends": dict(Counter(str(job.status) for job in found.jobs)),
-        "problems": dict(Counter(job.problem for job in found.jobs if job.problem is not None)),
+        "jobs": dict(Counter(job.promise.kind for job in evidence.jobs)),
+        "ends": dict(Counter(str(job.status) for job in evidence.jobs)),
+        "problems": dict(Counter(job.problem for job in evidence.jobs if job.problem is not None)),
         "runs": statuses.count("running"),
-        "maps": len(found.maps),
-        "answers": {str(status): times for status, times in sorted(found.answers.items())},
+        "maps": len(evidence.maps),
+        "answers": {str(status): times for status, times in sorted(evidence.answers.items())},
     }
 
 
-def _scoring(found: ScoringEvidence) -> dict[str, Any]:
+def _scoring(evidence: ScoringEvidence) -> dict[str, Any]:
     return {
-        "requests": found.requests,
-        "stale": found.stale,
-        "oldest": found.oldest,
-        "moves": found.moves,
-        "retried": dict(found.retried.most_common()),
+        "requests": evidence.requests,
+        "stale": evidence.stale,
+        "oldest": evidence.oldest,
+        "moves": evidence.moves,
+        "retried": dict(evidence.retried.most_common()),
     }
 
 
@@ -69,26 +71,26 @@ def _outage_figures(outages: Sequence[Outage], part: str) -> dict[str, float | i
     return summary([outage.until - outage.since for outage in outages if outage.part == part])
 
 
-def recovery_figures(found: Sequence[JobRecovery], kind: str) -> dict[str, Any]:
+def recovery_figures(recovered: Sequence[JobRecovery], kind: str) -> dict[str, Any]:
     """The recoveries from one kind of kill, with disturbed ones apart."""
-    mine = [one for one in found if one.kind == kind]
+    mine = [job for job in recovered if job.kind == kind]
     goal = GOALS[kind]
 
     def distribution(seconds: Sequence[float]) -> dict[str, float | int]:
-        return summary(seconds) | {"over": sum(one > goal for one in seconds)}
+        return summary(seconds) | {"over": sum(job > goal for job in seconds)}
 
     return {
         "goal": goal,
-        "undisturbed": distribution([one.seconds for one in mine if not one.disturbed]),
-        "disturbed": distribution([one.after_disturbance for one in mine if one.disturbed]),
-        "slowest": [asdict(one) for one in sorted(mine, key=lambda one: -one.after_disturbance)[:5]],
+        "undisturbed": distribution([job.seconds for job in mine if not job.disturbed]),
+        "disturbed": distribution([job.after_disturbance for job in mine if job.disturbed]),
+        "slowest": [asdict(job) for job in sorted(mine, key=lambda job: -job.after_disturbance)[:5]],
     }
 
 
-def print_figures(found: dict[str, Any]) -> bool:
+def print_figures(run_figures: dict[str, Any]) -> bool:
     """Print the results of all checks; True if there are no violations."""
-    for name, count in found["fault_counts"].items():
-        print(f"VIOLATION: {name} ({count}): {found['faults'][name][:3]}" if count else f"ok: {name}")
-    for kind, times in found["recovery"].items():
+    for name, count in run_figures["fault_counts"].items():
+        print(f"VIOLATION: {name} ({count}): {run_figures['faults'][name][:3]}" if count else f"ok: {name}")
+    for kind, times in run_figures["recovery"].items():
         print(f"recovery, {kind}: {times['undisturbed']}, after a disturbance: {times['disturbed']}")
-    return not any(found["fault_counts"].values())
+    return not any(run_figures["fault_counts"].values())

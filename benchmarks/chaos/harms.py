@@ -172,5 +172,5 @@ class Harms:
 
 
 def _parent(part: DeploymentProcess, pid: int) -> int:
-    found = [] if part.pid is None else [worker for worker in workers_of(part.pid) if pid in children(worker)]
-    return found[0] if found else pid
+    candidates = [] if part.pid is None else [worker for worker in workers_of(part.pid) if pid in children(worker)]
+    return candidates[0] if candidates else pid

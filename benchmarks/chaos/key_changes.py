@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import random
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from redis import Redis
@@ -19,6 +18,7 @@ from backend.store.errors import KeyConflict
 from backend.store.keyspace import DEFAULT_TENANT
 from backend.store.server.connection import UNAVAILABLE, connect, patiently
 from benchmarks.chaos.cluster import Cluster
+from benchmarks.chaos.repeated import Repeater
 from calibrant.client import Calibrant
 from schemas.audit import Actor, Author
 
@@ -49,10 +49,11 @@ def first_key(running: Cluster) -> str:
         return ApiKeyStore(redis).create("chaos", tenant=DEFAULT_TENANT, scope="write", rate_limit=0).text
 
 
-class KeyChanger:
+class KeyChanger(Repeater):
     """Changes API keys in the store, as ``calibrant keys`` does; runs as a context manager."""
 
     def __init__(self, redis_url: str, seed: int) -> None:
+        super().__init__(_PAUSE_SECONDS)
         #: Id -> key.
         self.issued: dict[str, IssuedKey] = {}
         #: Refused changes that nothing forbids.
@@ -60,24 +61,16 @@ class KeyChanger:
         self._redis = connect(redis_url)
         self._keys = ApiKeyStore(self._redis, _AUTHOR)
         self._numbers = random.Random(seed)  # noqa: S311 - no secret
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._change_on, daemon=True)
-
-    def __enter__(self) -> Self:
-        """Start changing."""
-        self._thread.start()
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop."""
-        self._stopped.set()
-        self._thread.join()
+        """Stop, and close the connection."""
+        super().__exit__(kind, error, at)
         self._redis.close()
 
-    def _change_on(self) -> None:
-        while not self._stopped.wait(_PAUSE_SECONDS):
-            with contextlib.suppress(*UNAVAILABLE):
-                self._change()
+    def act(self) -> None:
+        """Make a change, unless the store is away."""
+        with contextlib.suppress(*UNAVAILABLE):
+            self._change()
 
     def _change(self) -> None:
         live = [key_id for key_id, key in self.issued.items() if key.text is not None]

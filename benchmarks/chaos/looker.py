@@ -56,9 +56,9 @@ class Looker:
         for job, data in zip(jobs, cast(list[bytes | None], stored), strict=True):
             record: dict[str, Any] = {} if data is None else orjson.loads(data)
             if record.get("status") in FINAL:
-                made = (record.get("result") or {}).get("map")
-                if made is not None:
-                    self._unread.put(made)
+                map_id = (record.get("result") or {}).get("map")
+                if map_id is not None:
+                    self._unread.put(map_id)
                 self._ledger.end(job, record["status"])
 
     def _read_on(self) -> None:

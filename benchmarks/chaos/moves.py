@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import threading
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
 import httpx
 
 from benchmarks.chaos.asks import NAMES
 from benchmarks.chaos.load import PAUSE
+from benchmarks.chaos.repeated import Repeater
 from calibrant.client import Calibrant
 
 ALIAS = "live"
@@ -21,32 +19,21 @@ ALIAS = "live"
 MONITORS = ("chaos-a", "chaos-b")
 
 
-class Mover:
+class Mover(Repeater):
     """Moves the alias of every name to random versions, and changes monitors; runs as a context manager."""
 
     def __init__(self, http: httpx.Client, seed: int) -> None:
+        super().__init__(PAUSE)
         self._http = http
         self._numbers = random.Random(seed)  # noqa: S311 - no secret
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._move_on, daemon=True)
         #: Name -> revision of its alias, and version, as last acknowledged.
         self.acknowledged: dict[str, tuple[int, int]] = {}
 
-    def __enter__(self) -> Self:
-        """Start moving."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop."""
-        self._stopped.set()
-        self._thread.join()
-
-    def _move_on(self) -> None:
-        while not self._stopped.wait(PAUSE):
-            for change in (self._move, self._change_monitor):
-                with contextlib.suppress(httpx.TransportError):
-                    change()
+    def act(self) -> None:
+        """Make a move and a change, unless the API is away."""
+        for change in (self._move, self._change_monitor):
+            with contextlib.suppress(httpx.TransportError):
+                change()
 
     def _move(self) -> None:
         name, version = self._numbers.choice(NAMES), self._numbers.randint(1, 20)

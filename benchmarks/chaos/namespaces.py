@@ -67,12 +67,12 @@ class NamespaceSwitch:
 @contextlib.contextmanager
 def network(names: Sequence[str]) -> Iterator[NamespaceSwitch]:
     """A network as a context manager; raises ``PermissionError`` if none can be created."""
-    made = NamespaceSwitch(names)
+    switch = NamespaceSwitch(names)
     try:
-        made.make()
-        yield made
+        switch.make()
+        yield switch
     finally:
-        made.remove()
+        switch.remove()
 
 
 def _ip() -> str:

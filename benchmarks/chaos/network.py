@@ -34,23 +34,23 @@ _CUT = "cut off"
 _CHECK = "the jobs of a disconnected machine ended elsewhere, and the machine works again"
 
 
-def chaos(running: Cluster, net: NamespaceSwitch, given: argparse.Namespace, key: str) -> dict[str, Any]:
+def chaos(running: Cluster, net: NamespaceSwitch, arguments: argparse.Namespace, key: str) -> dict[str, Any]:
     """The figures of a run."""
-    numbers = random.Random(given.seed)  # noqa: S311 - no secret
-    scenario = Scenario(running, key, seed=given.seed, drain=given.drain)
+    numbers = random.Random(arguments.seed)  # noqa: S311 - no secret
+    scenario = Scenario(running, key, seed=arguments.seed, drain=arguments.drain)
     harms = Harms(running, numbers, None, None, scenario.scorer.answered)
     cutter = Cutter(running, net, scenario.keys)
 
     def do_harm() -> None:
-        for part in turns(running.supervisors, given.cuts):
-            harass(harms, dict.fromkeys(KILLED, given.times), given.seconds, numbers)
+        for part in turns(running.supervisors, arguments.cuts):
+            harass(harms, dict.fromkeys(KILLED, arguments.times), arguments.seconds, numbers)
             running.await_ready()
             cutter.cut(part)
 
-    found = scenario.run(do_harm)
-    record = figures(scenario, harms, found)
+    run_figures = scenario.run(do_harm)
+    record = figures(scenario, harms, run_figures)
     cut_off = [InjectedFault("supervisor", cut.at, cut.name, cut.jobs) for cut in cutter.done]
-    recovered = recoveries(cut_off, scenario.changes(found), scenario.monitor.seen(), scenario.supervisors)
+    recovered = recoveries(cut_off, scenario.changes(run_figures), scenario.monitor.seen(), scenario.supervisors)
     record["recovery"][_CUT] = recovery_figures(recovered, "supervisor")
     said = [words for cut in cutter.done for words in cut_faults(cut)]
     record["faults"][_CHECK], record["fault_counts"][_CHECK] = said, len(said)
@@ -71,10 +71,10 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="kills of each kind before each cut")
     parser.add_argument("--drain", type=float, default=180, help="time limit of the last jobs in seconds")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     # On SIGTERM it stops its processes and removes the network.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    record = circumstances() | {"seed": given.seed}
+    record = circumstances() | {"seed": arguments.seed}
     try:
         with (
             network(MACHINES) as net,
@@ -83,15 +83,15 @@ def main() -> None:
         ):
             key = first_key(running)
             running.await_ready()
-            found = chaos(running, net, given, key)
+            run_figures = chaos(running, net, arguments, key)
     except PermissionError as error:
         write("network", record | {"not_run": str(error)})
         write_page()
         print(f"not run: {error}")
         return
-    write("network", record | found)
+    write("network", record | run_figures)
     write_page()
-    sys.exit(0 if print_figures(found) else 1)
+    sys.exit(0 if print_figures(run_figures) else 1)
 
 
 if __name__ == "__main__":

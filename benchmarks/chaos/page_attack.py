@@ -225,7 +225,7 @@ _HELD = (
 
 def attack_part(figures: dict[str, Any]) -> list[str]:
     """Answers to hostile requests, and latencies of a probe and of another tenant in the meantime."""
-    requests = sum(found["requests"] for found in figures["attacks"].values())
+    requests = sum(attack_figures["requests"] for attack_figures in figures["attacks"].values())
     return [
         "| attack | before | mitigation | now |",
         "|---|---|---|---|",
@@ -246,13 +246,13 @@ def attack_part(figures: dict[str, Any]) -> list[str]:
         "| attack | requests | answers | memory, MB | probe: p99, ms | `/calibrate`: p99, ms | `/evaluate`: p99, ms | "
         "other tenant: answers other than 200 |",
         "|---|---|---|---|---|---|---|---|",
-        *(_row(name, found) for name, found in figures["attacks"].items()),
+        *(_row(name, attack_figures) for name, attack_figures in figures["attacks"].items()),
     ]
 
 
-def _row(name: str, found: dict[str, Any]) -> str:
-    answers = ", ".join(f"{number} {status}" for status, number in found["answers"].items())
-    seen = found["seen"]
+def _row(name: str, attack_figures: dict[str, Any]) -> str:
+    answers = ", ".join(f"{number} {status}" for status, number in attack_figures["answers"].items())
+    seen = attack_figures["seen"]
     p99 = (f"{1e3 * seen[who]['p99']:,.0f}" for who in ("probe", "small", "large"))
     others = [
         f"{number} of {sum(seen[who]['answers'].values())} {status}"
@@ -260,5 +260,12 @@ def _row(name: str, found: dict[str, Any]) -> str:
         for status, number in seen[who]["answers"].items()
         if status != "200"
     ]
-    cells = (name, found["requests"], answers, f"{found['grown'] / 1e6:+,.0f}", *p99, ", ".join(others) or "none")
+    cells = (
+        name,
+        attack_figures["requests"],
+        answers,
+        f"{attack_figures['grown'] / 1e6:+,.0f}",
+        *p99,
+        ", ".join(others) or "none",
+    )
     return f"| {' | '.join(map(str, cells))} |"

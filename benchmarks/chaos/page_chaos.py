@@ -201,8 +201,8 @@ def _scoring(scoring: dict[str, Any], changes: dict[str, int]) -> str:
 def _recovery_rows(figures: dict[str, Any]) -> list[str]:
     """The recovery times of abandoned jobs."""
     rows = [
-        f"| {_CAUSES[cause]} | {kind} | {_distribution(found[kind])} | {found['goal']:g} | {found[kind]['over']} |"
-        for cause, found in figures["recovery"].items()
+        f"| {_CAUSES[cause]} | {kind} | {_distribution(cases[kind])} | {cases['goal']:g} | {cases[kind]['over']} |"
+        for cause, cases in figures["recovery"].items()
         for kind in ("undisturbed", "disturbed")
     ]
     return [
@@ -220,10 +220,10 @@ def _recovery_rows(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def _distribution(found: dict[str, float]) -> str:
-    if not found["count"]:
+def _distribution(quantiles: dict[str, float]) -> str:
+    if not quantiles["count"]:
         return "0 | | |"
-    return f"{found['count']} | {found['median']:.2f} | {found['p99']:.2f} | {found['max']:.2f}"
+    return f"{quantiles['count']} | {quantiles['median']:.2f} | {quantiles['p99']:.2f} | {quantiles['max']:.2f}"
 
 
 def _seconds(value: float | None) -> str:

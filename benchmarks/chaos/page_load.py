@@ -31,27 +31,27 @@ def throughput_part(figures: dict[str, Any]) -> list[str]:
         "",
         "| workers | jobs | median, jobs/s | each round, jobs/s | goal |",
         "|---|---|---|---|---|",
-        *(row for name, found in figures["workers"].items() for row in _rate_rows(name, found)),
+        *(row for name, worker_figures in figures["workers"].items() for row in _rate_rows(name, worker_figures)),
         "",
         "| workers | one fit, median, ms | p99, ms | longest, ms | in process, ms | overhead, ms | goal, ms |",
         "|---|---|---|---|---|---|---|",
-        *(_overhead_row(name, found) for name, found in figures["workers"].items()),
+        *(_overhead_row(name, worker_figures) for name, worker_figures in figures["workers"].items()),
     ]
 
 
-def _rate_rows(name: str, found: dict[str, Any]) -> list[str]:
+def _rate_rows(name: str, worker_figures: dict[str, Any]) -> list[str]:
     return [
-        f"| {'RQ, forks' if what == 'plain_rq' else name} | {words} | {found['medians'][what]:.1f} "
-        f"| {', '.join(f'{rate:.1f}' for rate in found['rates'][what])} "
+        f"| {'RQ, forks' if what == 'plain_rq' else name} | {words} | {worker_figures['medians'][what]:.1f} "
+        f"| {', '.join(f'{rate:.1f}' for rate in worker_figures['rates'][what])} "
         f"| {'' if what == 'plain_rq' else f'at least {RATE_GOAL}'} |"
         for what, words in _RATES.items()
     ]
 
 
-def _overhead_row(name: str, found: dict[str, Any]) -> str:
-    single = found["single_job_seconds"]
-    seconds = (*(single[what] for what in ("median", "p99", "max")), found["fit_in_process_seconds"])
-    cells = " | ".join(f"{1e3 * one:.1f}" for one in (*seconds, found["overhead_seconds"]))
+def _overhead_row(name: str, worker_figures: dict[str, Any]) -> str:
+    single = worker_figures["single_job_seconds"]
+    seconds = (*(single[what] for what in ("median", "p99", "max")), worker_figures["fit_in_process_seconds"])
+    cells = " | ".join(f"{1e3 * overhead:.1f}" for overhead in (*seconds, worker_figures["overhead_seconds"]))
     return f"| {name} | {cells} | at most {1e3 * OVERHEAD_GOAL:.0f} |"
 
 
@@ -63,9 +63,9 @@ def soak_part(figures: dict[str, Any]) -> list[str]:
         for kind in sorted(figures["answers"])
     ]
     memory = [
-        f"| {part} | {found['first_minute'] / 1e6:.1f} | {found['last_minute'] / 1e6:.1f} "
-        f"| {100 * found['growth']:+.1f} % | at most {100 * GROWTH_GOAL:+.0f} % |"
-        for part, found in figures["memory"].items()
+        f"| {part} | {growth['first_minute'] / 1e6:.1f} | {growth['last_minute'] / 1e6:.1f} "
+        f"| {100 * growth['growth']:+.1f} % | at most {100 * GROWTH_GOAL:+.0f} % |"
+        for part, growth in figures["memory"].items()
     ]
     return [
         *paragraph(

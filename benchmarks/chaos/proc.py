@@ -9,12 +9,12 @@ from pathlib import Path
 
 def children(pid: int) -> list[int]:
     """The child processes of a process without zombies; none if it has ended."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                found.extend(map(int, (task / "children").read_text().split()))
-    return sorted(child for child in found if not is_over(child))
+                pids.extend(map(int, (task / "children").read_text().split()))
+    return sorted(child for child in pids if not is_over(child))
 
 
 def is_over(pid: int) -> bool:
@@ -28,6 +28,6 @@ def is_over(pid: int) -> bool:
 def resident(pid: int) -> int:
     """Resident memory of a process in bytes; 0 if it has ended."""
     with contextlib.suppress(OSError):
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        return 0 if found is None else int(found[1]) * 1024
+        line = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        return 0 if line is None else int(line[1]) * 1024
     return 0

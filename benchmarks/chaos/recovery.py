@@ -54,14 +54,16 @@ def recoveries(
 ) -> list[JobRecovery]:
     """The recoveries of all jobs that ran on a victim when it was killed and had not ended by then."""
     away = [outage for outage in outages if outage.part == STORE] + nobody(outages, supervisors)
-    found = []
+    recovered = []
     for harm in harms:
         for job in harm.jobs or ():
             moment = next((change.at for change in changes.get(job, ()) if change.at > harm.at), None)
             if moment is not None:
                 began = max(harm.at, _able(harm, moment, away), _watched(harm, moment, outages))
-                found.append(JobRecovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at))
-    return found
+                recovered.append(
+                    JobRecovery(harm.kind, job, moment - harm.at, moment - began, disturbed=began > harm.at)
+                )
+    return recovered
 
 
 def _able(harm: InjectedFault, moment: float, away: Iterable[Outage]) -> float:
@@ -85,13 +87,13 @@ def nobody(outages: Iterable[Outage], supervisors: int) -> list[Outage]:
     steps = sorted(
         step for outage in outages if outage.part != STORE for step in ((outage.since, 1), (outage.until, -1))
     )
-    found, missing, since = [], 0, 0.0
+    intervals, missing, since = [], 0, 0.0
     for at, step in steps:
         if missing == supervisors and step < 0:
-            found.append(Outage("supervisors", since, at))
+            intervals.append(Outage("supervisors", since, at))
         missing += step
         since = at if step > 0 else since
-    return found
+    return intervals
 
 
 def summary(seconds: Sequence[float]) -> dict[str, float | int]:

@@ -40,9 +40,9 @@ def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="of the schedule of faults; random by default")
     parser.add_argument("--drain", type=float, default=180, help="time limit of the last jobs in seconds")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
-    given = parser.parse_args(words)
-    given.seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    return given
+    arguments = parser.parse_args(words)
+    arguments.seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
+    return arguments
 
 
 def schedules(times: int, *, stepping: bool) -> tuple[dict[str, int], dict[str, int]]:
@@ -54,18 +54,20 @@ def schedules(times: int, *, stepping: bool) -> tuple[dict[str, int], dict[str, 
     return dict.fromkeys(KILLED, times - tenth) | others, dict.fromkeys(KILLED, tenth) | {"clock step": 2 * tenth}
 
 
-def chaos(running: Cluster, key: str, space: Disk, clock: Clock | None, given: argparse.Namespace) -> dict[str, Any]:
+def chaos(
+    running: Cluster, key: str, space: Disk, clock: Clock | None, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """The figures of a run."""
-    numbers = random.Random(given.seed)  # noqa: S311 - no secret
-    scenario = Scenario(running, key, seed=given.seed, drain=given.drain)
+    numbers = random.Random(arguments.seed)  # noqa: S311 - no secret
+    scenario = Scenario(running, key, seed=arguments.seed, drain=arguments.drain)
     harms = Harms(running, numbers, space, clock, scenario.scorer.answered)
     injected_seconds = 0.0
-    first, second = schedules(given.times, stepping=clock is not None)
+    first, second = schedules(arguments.times, stepping=clock is not None)
 
     def do_harm() -> None:
         began = time.monotonic()
-        stepped = _STEPPING_SHARE * given.seconds if second else 0.0
-        harass(harms, first, given.seconds - stepped, numbers)
+        stepped = _STEPPING_SHARE * arguments.seconds if second else 0.0
+        harass(harms, first, arguments.seconds - stepped, numbers)
         if clock is not None:
             step_clocks(running, clock)
             harms.clock_steps = True
@@ -74,8 +76,8 @@ def chaos(running: Cluster, key: str, space: Disk, clock: Clock | None, given: a
         nonlocal injected_seconds
         injected_seconds = time.monotonic() - began
 
-    found = scenario.run(do_harm)
-    return figures(scenario, harms, found) | {
+    run_figures = scenario.run(do_harm)
+    return figures(scenario, harms, run_figures) | {
         "seconds": injected_seconds,
         "disk": space.kind,
         "clock": clock is not None,
@@ -83,22 +85,22 @@ def chaos(running: Cluster, key: str, space: Disk, clock: Clock | None, given: a
 
 
 def main() -> None:
-    given = asked()
+    arguments = asked()
     # On SIGTERM it stops its processes and unmounts.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    record = circumstances() | {"seed": given.seed, "times": given.times}
+    record = circumstances() | {"seed": arguments.seed, "times": arguments.times}
     folder = Path(tempfile.mkdtemp(prefix="calibrant-chaos-"))
-    print(f"seed {given.seed}, folder {folder}", flush=True)
+    print(f"seed {arguments.seed}, folder {folder}", flush=True)
     clock = made_clock(folder)
     with disk(folder / "store") as space, cluster(folder, store_folder=space.folder, apis=2) as running:
         key = first_key(running)
         running.await_ready()
-        found = chaos(running, key, space, clock, given)
-    if not given.keep:
+        run_figures = chaos(running, key, space, clock, arguments)
+    if not arguments.keep:
         shutil.rmtree(folder)
-    write("chaos", record | found)
+    write("chaos", record | run_figures)
     write_page()
-    sys.exit(0 if print_figures(found) else 1)
+    sys.exit(0 if print_figures(run_figures) else 1)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,10 @@ class Scenario:
                 key_uses=tuple(key_use_faults(self._running.urls, self.key_changer.issued, self.scorer.model.ids[0])),
             )
 
-    def changes(self, found: ChaosEvidence) -> dict[str, Sequence[Change]]:
+    def changes(self, evidence: ChaosEvidence) -> dict[str, Sequence[Change]]:
         """The changes of every job, and the ends of parts' runs."""
         changes: dict[str, Sequence[Change]] = dict(self.monitor.runs_over)
-        changes.update((job.promise.job_id, job.changes) for job in found.jobs)
+        changes.update((job.promise.job_id, job.changes) for job in evidence.jobs)
         return changes
 
     def _drain(self) -> float | None:

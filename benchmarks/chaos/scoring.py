@@ -323,8 +323,8 @@ def main() -> None:
     parser.add_argument("--before", type=float, default=60, help="seconds of normal operation before each outage")
     parser.add_argument("--rate", type=float, default=200, help="requests per second")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    given = parser.parse_args()
-    sys.exit(0 if asyncio.run(_main(given.seconds, given.before, given.rate, given.kinds)) else 1)
+    arguments = parser.parse_args()
+    sys.exit(0 if asyncio.run(_main(arguments.seconds, arguments.before, arguments.rate, arguments.kinds)) else 1)
 
 
 if __name__ == "__main__":

@@ -119,17 +119,19 @@ def measure(running: Cluster, seconds: float) -> dict[str, Any]:
     starts = [part.starts for part in running.parts]
     samples = [(at, memory(running)) for at in clients.run(seconds)]
     errors = {
-        kind: {str(status): times for status, times in found.items() if status not in FINE | EARLY}
-        for kind, found in clients.answers.items()
+        kind: {str(status): times for status, times in statuses.items() if status not in FINE | EARLY}
+        for kind, statuses in clients.answers.items()
     }
     return {
         "clients": CLIENTS,
         "seconds": seconds,
-        "answers": {kind: {str(s): n for s, n in sorted(found.items())} for kind, found in clients.answers.items()},
-        "errors": sum(sum(found.values()) for found in errors.values()),
+        "answers": {
+            kind: {str(s): n for s, n in sorted(statuses.items())} for kind, statuses in clients.answers.items()
+        },
+        "errors": sum(sum(statuses.values()) for statuses in errors.values()),
         "latency": {kind: summary(taken) for kind, taken in clients.seconds.items()},
         "memory": growth(samples, seconds),
-        "memory_each_10_s": [(round(at), found) for at, found in samples[::10]],
+        "memory_each_10_s": [(round(at), statuses) for at, statuses in samples[::10]],
         "restarts": sum(part.starts for part in running.parts) - sum(starts),
     }
 
@@ -137,17 +139,17 @@ def measure(running: Cluster, seconds: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     record = circumstances()
     with tempfile.TemporaryDirectory(prefix="calibrant-soak-") as name, cluster(Path(name), supervisors=1) as running:
         running.await_ready()
-        found = measure(running, given.seconds)
-    write("soak", record | found)
+        soak_figures = measure(running, arguments.seconds)
+    write("soak", record | soak_figures)
     write_page()
     for what in ("answers", "latency", "memory", "restarts"):
-        print(what, found[what])
-    grown = any(part["growth"] > GROWTH_GOAL for part in found["memory"].values())
-    sys.exit(1 if found["errors"] or grown else 0)
+        print(what, soak_figures[what])
+    grown = any(part["growth"] > GROWTH_GOAL for part in soak_figures["memory"].values())
+    sys.exit(1 if soak_figures["errors"] or grown else 0)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ class FitStream:
         """The changes of each job, after all have ended."""
         keys = [self._keys.unended_jobs()]
         await_true(lambda: not self.redis.exists(*keys), _DRAIN_SECONDS)
-        found = [list(status_changes(self.redis, self._keys, job)) for job in jobs]
-        if any(changes[-1].status != "succeeded" for changes in found):
+        changes_of_jobs = [list(status_changes(self.redis, self._keys, job)) for job in jobs]
+        if any(changes[-1].status != "succeeded" for changes in changes_of_jobs):
             raise RuntimeError("a fit did not succeed")
-        return found
+        return changes_of_jobs
 
 
 def rate(changes: list[list[Change]]) -> float:
@@ -108,15 +108,15 @@ def measure(running: Cluster, folder: Path, *, count: int, rounds: int) -> dict[
     """The figures of one kind of workers; rounds alternate with plain RQ."""
     fits = FitStream(running)
     fits.changes(fits.post(20))
-    found: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}
+    rates_by_way: dict[str, list[float]] = {"drained": [], "while_queueing": [], "plain_rq": []}
     for _ in range(rounds):
-        found["drained"].append(drained(running, fits, count))
-        found["while_queueing"].append(rate(fits.changes(fits.post(count))))
-        found["plain_rq"].append(plain_rate(fits.redis, running.redis_url, count, folder))
+        rates_by_way["drained"].append(drained(running, fits, count))
+        rates_by_way["while_queueing"].append(rate(fits.changes(fits.post(count))))
+        rates_by_way["plain_rq"].append(plain_rate(fits.redis, running.redis_url, count, folder))
     alone, queued = in_process(), overheads(fits)
     return {
-        "rates": found,
-        "medians": {name: statistics.median(rates) for name, rates in found.items()},
+        "rates": rates_by_way,
+        "medians": {name: statistics.median(rates) for name, rates in rates_by_way.items()},
         "fit_in_process_seconds": alone,
         "single_job_seconds": summary(queued),
         "overhead_seconds": statistics.median(queued) - alone,
@@ -127,17 +127,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    found = circumstances() | {"jobs": given.jobs, "rounds": given.rounds, "single_jobs": SINGLE_JOBS, "workers": {}}
+    arguments = parser.parse_args()
+    throughput_figures = circumstances() | {
+        "jobs": arguments.jobs,
+        "rounds": arguments.rounds,
+        "single_jobs": SINGLE_JOBS,
+        "workers": {},
+    }
     for name, warm in KINDS.items():
         with (
             tempfile.TemporaryDirectory(prefix="calibrant-throughput-") as folder,
             cluster(Path(folder), supervisors=1, workers=2, warm=warm) as running,
         ):
             running.await_ready()
-            found["workers"][name] = measure(running, Path(folder), count=given.jobs, rounds=given.rounds)
-        print(name, {what: found["workers"][name][what] for what in ("medians", "overhead_seconds")}, flush=True)
-    write("throughput", found)
+            throughput_figures["workers"][name] = measure(
+                running, Path(folder), count=arguments.jobs, rounds=arguments.rounds
+            )
+        print(
+            name,
+            {what: throughput_figures["workers"][name][what] for what in ("medians", "overhead_seconds")},
+            flush=True,
+        )
+    write("throughput", throughput_figures)
     write_page()
 
 

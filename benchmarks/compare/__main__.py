@@ -47,8 +47,8 @@ def main() -> None:
 
 def _measured(name: str, wanted: list[CompareTask], asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return the records of all tasks that have one, after running those without one."""
-    kept = current(f"compare/{name}", __file__)
-    records: dict[str, dict[str, Any]] = dict(read(kept))
+    record_file = current(f"compare/{name}", __file__)
+    records: dict[str, dict[str, Any]] = dict(read(record_file))
     left = [task for task in wanted if task.key not in records]
     left = [task for task in left if asked.halves is None or task.seed < asked.halves]
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -58,7 +58,7 @@ def _measured(name: str, wanted: list[CompareTask], asked: argparse.Namespace) -
         for done in as_completed(running):
             key = running[done].key
             records[key] = done.result()
-            append(kept, [key, records[key]])
+            append(record_file, [key, records[key]])
     shown = {task.key for task in wanted}
     return {key: record for key, record in records.items() if key in shown}
 

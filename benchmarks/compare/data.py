@@ -34,12 +34,12 @@ def read_file(path: Path) -> FilePredictions:
 
 def classifiers(folder: Path) -> list[Path]:
     """The ``.npz`` files of a folder that ``read_file`` reads; others may hold predictive distributions."""
-    found = []
+    fitted_classifiers = []
     for path in sorted(folder.glob("*.npz")):
         with np.load(verified(path)) as archive:
             if "labels" in archive and ("logits" in archive or "probs" in archive):
-                found.append(path)
-    return found
+                fitted_classifiers.append(path)
+    return fitted_classifiers
 
 
 def write_shipped(folder: Path) -> None:

@@ -53,7 +53,7 @@ def page(records: Records, *, shipped: bool) -> str:
     rows = _rows(records)
     files = sorted({file for file, _ in rows})
     methods = [name for name in calibrant.METHODS if any(method == name for _, method in rows)]
-    halves = max(len(found) for found in rows.values())
+    halves = max(len(of_seeds) for of_seeds in rows.values())
     head = _HEAD.format(
         data="" if shipped else " DATA=folder",
         machine=machine(),
@@ -73,8 +73,8 @@ def _rows(records: Records) -> dict[tuple[str, str], dict[int, Mapping[str, Any]
     for key, record in records.items():
         file, method, _, seed = key.split("/")
         rows.setdefault((file, method), {})[int(seed)] = record
-    done = set.intersection(*(set(found) for found in rows.values()))  # an interrupted run may lack some
-    return {key: {seed: found[seed] for seed in sorted(done)} for key, found in rows.items()}
+    done = set.intersection(*(set(of_seeds) for of_seeds in rows.values()))  # an interrupted run may lack some
+    return {key: {seed: of_seeds[seed] for seed in sorted(done)} for key, of_seeds in rows.items()}
 
 
 def event_section(records: Records) -> str:
@@ -94,7 +94,7 @@ def event_section(records: Records) -> str:
     tables = [
         _table(rows, files, methods, score, f"{title}, {ONE_EVENT}", digits) for score, title, digits in _SCORES[2:]
     ]
-    halves = max(len(found) for found in rows.values())
+    halves = max(len(of_seeds) for of_seeds in rows.values())
     head = _EVENT.format(title=EVENT_TITLE, halves=halves, files=len(files), machine=machine())
     return "\n".join([head, *lines, "", *(f"#{table}" for table in tables[::-1])])
 
@@ -105,13 +105,15 @@ def with_section(text: str, section: str) -> str:
     return before.rstrip() + "\n\n" + section
 
 
-def _values(found: Mapping[int, Mapping[str, Any]], score: str) -> np.ndarray[Any, Any]:
-    return np.array([np.nan if record.get(score) is None else record[score] for record in found.values()], dtype=float)
+def _values(of_seeds: Mapping[int, Mapping[str, Any]], score: str) -> np.ndarray[Any, Any]:
+    return np.array(
+        [np.nan if record.get(score) is None else record[score] for record in of_seeds.values()], dtype=float
+    )
 
 
 def _ranks(rows: Any, files: list[str], methods: list[str]) -> str:
-    kept = [*(score for score, *_ in _SCORES), "accuracy"]
-    ranked: dict[str, dict[str, list[float]]] = {method: {name: [] for name in kept} for method in methods}
+    score_names = [*(score for score, *_ in _SCORES), "accuracy"]
+    ranked: dict[str, dict[str, list[float]]] = {method: {name: [] for name in score_names} for method in methods}
     for file in files:
         full = [m for m in methods if (file, m) in rows]
         seeds = sorted(set.intersection(*(set(rows[file, m]) for m in full)))
@@ -163,9 +165,9 @@ def _table(rows: Any, files: list[str], methods: list[str], score: str, title: s
 
 def _problems(rows: Any) -> str:
     lines = []
-    for (file, method), found in rows.items():
-        codes = [record["problem"] for record in found.values() if "problem" in record]
+    for (file, method), of_seeds in rows.items():
+        codes = [record["problem"] for record in of_seeds.values() if "problem" in record]
         if codes:
             reasons = ", ".join(sorted(set(codes)))
-            lines.append(f"- `{method}` on {file}: {len(codes)} of {len(found)} halves, {reasons}")
+            lines.append(f"- `{method}` on {file}: {len(codes)} of {len(of_seeds)} halves, {reasons}")
     return "\n".join(["## Fits without a map", "", *(lines or ["None."]), ""])

@@ -49,7 +49,7 @@ def tasks(files: list[Path]) -> list[CompareTask]:
 
     Files of more than ``MOST_CLASSES`` classes are left out.
     """
-    found = []
+    all_tasks = []
     for file in files:
         classes = read_file(file).values.shape[1]
         if classes > MOST_CLASSES:
@@ -59,8 +59,8 @@ def tasks(files: list[Path]) -> list[CompareTask]:
             if not method.improves and name != "identity":
                 continue
             reduction = "canonical" if method.vector is not None else of_event
-            found += [CompareTask(file, name, reduction, seed) for seed in range(HALVES)]
-    return _by_seed(found)
+            all_tasks += [CompareTask(file, name, reduction, seed) for seed in range(HALVES)]
+    return _by_seed(all_tasks)
 
 
 def tasks_of_one_event(files: list[Path]) -> list[CompareTask]:
@@ -71,45 +71,56 @@ def tasks_of_one_event(files: list[Path]) -> list[CompareTask]:
     )
 
 
-def _by_seed(found: list[CompareTask]) -> list[CompareTask]:
+def _by_seed(all_tasks: list[CompareTask]) -> list[CompareTask]:
     # Ordered by seed, so that an interrupted run has results of every method.
-    return sorted(found, key=lambda task: task.seed)
+    return sorted(all_tasks, key=lambda task: task.seed)
 
 
 def run(task: CompareTask) -> dict[str, Any]:
     """The held-out scores and the seconds of the fit; ``problem`` if there is no map."""
-    given = read_file(task.file)
-    order = np.random.default_rng(task.seed).permutation(len(given.labels))
+    predictions_file = read_file(task.file)
+    order = np.random.default_rng(task.seed).permutation(len(predictions_file.labels))
     training, held_out = np.array_split(order, 2)
     if task.reduction == ONE_EVENT:
-        return _of_one_event(task, given, training, held_out)
+        return _of_one_event(task, predictions_file, training, held_out)
     began = time.perf_counter()
     try:
         fitted = calibrant.fit(
-            task.method, given.values[training], given.labels[training], reduction=task.reduction, scale=given.scale
+            task.method,
+            predictions_file.values[training],
+            predictions_file.labels[training],
+            reduction=task.reduction,
+            scale=predictions_file.scale,
         )
     except CalibrationError as error:
         return {"problem": error.code}
     seconds = time.perf_counter() - began
-    q = fitted.apply(given.values[held_out])
+    q = fitted.apply(predictions_file.values[held_out])
     if q.ndim == 1:
         q = np.column_stack([1.0 - q, q])
     record: dict[str, Any] = {"seconds": seconds}
     for reduction, measures in SCORES.items():
-        report = calibrant.evaluate(q, given.labels[held_out], measures=measures, reduction=reduction)
+        report = calibrant.evaluate(q, predictions_file.labels[held_out], measures=measures, reduction=reduction)
         record |= {key: result.value for key, result in report.measures.items()}
     return record
 
 
 def _of_one_event(
-    task: CompareTask, given: FilePredictions, training: npt.NDArray[np.integer], held_out: npt.NDArray[np.integer]
+    task: CompareTask,
+    predictions_file: FilePredictions,
+    training: npt.NDArray[np.integer],
+    held_out: npt.NDArray[np.integer],
 ) -> dict[str, Any]:
     """The scores of the event, without the cross-fitted gain that ``calibrant.fit`` reports, which takes most time."""
-    batch = read_batch(given.values[training], given.labels[training], scale=given.scale)
+    batch = read_batch(
+        predictions_file.values[training], predictions_file.labels[training], scale=predictions_file.scale
+    )
     try:
         fitted = Fitting.read(task.method, {}, task.reduction).run(batch, FitContext())
     except CalibrationError as error:
         return {"problem": error.code}
-    correct = given.values[held_out].argmax(axis=1) == given.labels[held_out]
-    report = calibrant.evaluate(fitted.apply(given.values[held_out]), correct.astype(np.int8), measures=OF_ONE_EVENT)
+    correct = predictions_file.values[held_out].argmax(axis=1) == predictions_file.labels[held_out]
+    report = calibrant.evaluate(
+        fitted.apply(predictions_file.values[held_out]), correct.astype(np.int8), measures=OF_ONE_EVENT
+    )
     return {key: result.value for key, result in report.measures.items()}

@@ -65,12 +65,12 @@ def expanding(x: Array, row: npt.NDArray[np.int64]) -> Array:
     """Friedman's function, and others in two regions from the change on, which expand twice."""
     low, high = x < 0.3, x > 0.7
     phase = np.clip((row - CHANGE) // STEP, -1, 2)
-    one = low[:, 1] & low[:, 2] & (high[:, 3] | (phase > 1)) & (low[:, 4] | (phase > 0))
+    is_first = low[:, 1] & low[:, 2] & (high[:, 3] | (phase > 1)) & (low[:, 4] | (phase > 0))
     two = high[:, 1] & high[:, 2] & (low[:, 3] | (phase > 1)) & (high[:, 4] | (phase > 0))
     first = 10 * x[:, 0] * x[:, 1] + 20 * (x[:, 2] - 0.5) + 10 * x[:, 3] + 5 * x[:, 4]
     second = 10 * np.cos(x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) + np.exp(x[:, 3]) + 5 * x[:, 4] ** 2
     started = phase >= 0
-    return np.asarray(np.where(started & one, first, np.where(started & two, second, friedman(x))))
+    return np.asarray(np.where(started & is_first, first, np.where(started & two, second, friedman(x))))
 
 
 def stream(scenario: str, seed: int) -> tuple[Array, Array]:
@@ -129,8 +129,8 @@ def run(model: Model, scenario: str, seed: int) -> int | None:
     """The row of the first alarm, counted from the change."""
     x, y = (part[TRAIN:] for part in stream(scenario, seed))
     mean, variance = model(x)
-    found = exchangeability_evidence(y, mean=mean, variance=variance, seed=seed)
-    alarms = np.flatnonzero(found >= math.log(1.0 / ALPHA))
+    result = exchangeability_evidence(y, mean=mean, variance=variance, seed=seed)
+    alarms = np.flatnonzero(result >= math.log(1.0 / ALPHA))
     return int(alarms[0]) - BEFORE if len(alarms) else None
 
 
@@ -168,16 +168,16 @@ of an alarm by {percent:g} %, for any number of rows.
 """
 
 
-def write(found: dict[str, Any]) -> None:
+def write(results: dict[str, Any]) -> None:
     """Write the page."""
     rows = []
     for name, (title, published) in SCENARIOS.items():
-        one = found["scenarios"][name]
+        scenario = results["scenarios"][name]
         if published is not None:
-            shares = [f"{100.0 * one[key] / one['runs']:.1f}" for key in ("before", "missed")]
-            delays = ["" if one[key] is None else f"{one[key]:,.0f}" for key in ("mean", "median", "slow")]
+            shares = [f"{100.0 * scenario[key] / scenario['runs']:.1f}" for key in ("before", "missed")]
+            delays = ["" if scenario[key] is None else f"{scenario[key]:,.0f}" for key in ("mean", "median", "slow")]
             rows.append(f"| {' | '.join([title, *shares, *delays, f'{published:,}'])} |")
-    none = found["scenarios"]["none"]
+    none = results["scenarios"]["none"]
     text = _TEXT.format(
         train=TRAIN,
         rows=BEFORE + AFTER,
@@ -196,11 +196,11 @@ def write(found: dict[str, Any]) -> None:
 
 def main(runs: int) -> None:
     """Run all scenarios, and write results and page."""
-    model, found = trained(), {}
+    model, results_by_scenario = trained(), {}
     for name in SCENARIOS:
-        found[name] = summary([run(model, name, 42 + 1000 * trial) for trial in range(runs)])
-        print(name, found[name], flush=True)
-    results = {"alpha": ALPHA, "scenarios": found}
+        results_by_scenario[name] = summary([run(model, name, 42 + 1000 * trial) for trial in range(runs)])
+        print(name, results_by_scenario[name], flush=True)
+    results = {"alpha": ALPHA, "scenarios": results_by_scenario}
     save(RESULTS, results)
     write(results)
 

@@ -54,9 +54,9 @@ class ModelForecasts:
     def read(cls, path: Path) -> ModelForecasts:
         """Read a file."""
         with np.load(verified(path)) as file:
-            made, target = (file[name].astype("datetime64[D]") for name in ("reference_date", "target_date"))
+            reference_dates, target = (file[name].astype("datetime64[D]") for name in ("reference_date", "target_date"))
             quantiles, observed = (file[name].astype(np.float64) for name in ("quantiles", "observed"))
-            return cls(quantiles, file["levels"], observed, made, target + DELAY, file["horizon"])
+            return cls(quantiles, file["levels"], observed, reference_dates, target + DELAY, file["horizon"])
 
     def take(self, rows: Array) -> ModelForecasts:
         """The chosen rows."""
@@ -83,13 +83,13 @@ def figures(q: Array, rows: ModelForecasts) -> dict[str, float]:
 def half(rows: ModelForecasts, seed: int) -> dict[str, Any]:
     """Figures of one half of the rows before and after the average that was fitted to the other."""
     training, held_out = np.array_split(np.random.default_rng(seed).permutation(len(rows.observed)), 2)
-    one, other = rows.take(training), rows.take(held_out)
+    first, other = rows.take(training), rows.take(held_out)
     fitted = calibrant.fit_distribution(
         "averaged",
-        one.observed,
-        quantiles=one.quantiles,
-        levels=one.levels,
-        by=one.horizon,
+        first.observed,
+        quantiles=first.quantiles,
+        levels=first.levels,
+        by=first.horizon,
         scale="log1p",
         support=COUNTS,
     )
@@ -99,7 +99,7 @@ def half(rows: ModelForecasts, seed: int) -> dict[str, Any]:
 
 def in_order(rows: ModelForecasts, half_life: float, shift: float, widen: float) -> Array:
     """The quantiles, recalibrated in the order of time; narrowing has half the power of widening."""
-    found = calibrant.recalibrate_in_order(
+    recalibrated = calibrant.recalibrate_in_order(
         rows.observed,
         rows.made,
         rows.known,
@@ -113,7 +113,7 @@ def in_order(rows: ModelForecasts, half_life: float, shift: float, widen: float)
         quantiles=rows.quantiles,
         levels=rows.levels,
     )
-    return np.asarray(found.forecasts.quantiles)
+    return np.asarray(recalibrated.forecasts.quantiles)
 
 
 def lost(before: dict[str, float], after: dict[str, float]) -> float:
@@ -185,11 +185,11 @@ TITLES = ("model", "forecasts", "WIS", "WIS lower by", "log-scale WIS lower by",
 HEAD = f"| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}"
 
 
-def page(found: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """The page."""
-    life, shift, widen = found["setting"]
+    life, shift, widen = results["setting"]
     halves = []
-    for model, runs in found["halves"].items():
+    for model, runs in results["halves"].items():
         for name in ("before", "after"):
             mean = {key: float(np.mean([run[name][key] for run in runs])) for key in runs[0][name]}
             start = {key: float(np.mean([run["before"][key] for run in runs])) for key in runs[0][name]}
@@ -198,17 +198,17 @@ def page(found: dict[str, Any]) -> str:
         reached = [run["after"]["coverage_90"] for run in runs]
         halves.append(f"| {model} | worst of five | | {least:+.1%} | | {min(reached):.1%} to {max(reached):.1%} | |")
     seasons, first = [], []
-    for model, each in found["seasons"].items():
-        before = each["before"]
+    for model, season in results["seasons"].items():
+        before = season["before"]
         seasons += [
             f"| {model} | as given | {cells(before, before)}",
-            f"| {model} | `recalibrate_in_order` | {cells(before, each['in_order'])}",
-            *(f"| {model} | the same, `widen` {power:g} | {cells(before, after)}" for power, after in each["wider"]),
-            f"| {model} | one `averaged` map of 2023-24 | {cells(before, each['one_fit'])}",
+            f"| {model} | `recalibrate_in_order` | {cells(before, season['in_order'])}",
+            *(f"| {model} | the same, `widen` {power:g} | {cells(before, after)}" for power, after in season["wider"]),
+            f"| {model} | one `averaged` map of 2023-24 | {cells(before, season['one_fit'])}",
         ]
         first += [
-            f"| {model} | as given | {cells(each['first'], each['first'])}",
-            f"| {model} | `recalibrate_in_order` | {cells(each['first'], each['first_in_order'])}",
+            f"| {model} | as given | {cells(season['first'], season['first'])}",
+            f"| {model} | `recalibrate_in_order` | {cells(season['first'], season['first_in_order'])}",
         ]
     return "\n".join(
         [

@@ -89,7 +89,7 @@ def run(name: str, seed: int) -> list[dict[str, float]]:
     inputs, target = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
     parts = np.split(np.arange(len(y)), [ROWS, 2 * ROWS])
     train, validation, test = parts
-    found = []
+    results_of_models = []
     last, every = EPOCHS[name]
     for epoch in range(1, last + 1):
         optimizer.zero_grad()
@@ -108,7 +108,7 @@ def run(name: str, seed: int) -> list[dict[str, float]]:
             "variance-platt", y[validation], mean=means[validation], variance=variances[validation]
         )
         after = fitted.apply(mean=means[test], variance=variances[test])
-        found.append(
+        results_of_models.append(
             {
                 "epoch": epoch,
                 "validation_dss": dss(means[validation], variances[validation], y[validation]),
@@ -122,20 +122,22 @@ def run(name: str, seed: int) -> list[dict[str, float]]:
                 "skce_after": skce(after.mean, after.variance, y[test]),
             }
         )
-    return found
+    return results_of_models
 
 
 def claims(runs: list[list[dict[str, float]]]) -> dict[str, Any]:
     """Figure 9's claims, from the epoch of the lowest validation score of each network on."""
     late, higher, changed = 0, 0, 0.0
     starts = []
-    for each in runs:
-        start = int(np.argmin([row["validation_dss"] for row in each]))
-        starts.append(int(each[start]["epoch"]))
-        late += len(each) - start - 1
-        higher += sum(row["dss_after"] >= row["dss"] for row in each[start + 1 :])
-        changed = max(changed, *(abs(row["mse_after"] - row["mse"]) for row in each))
-    means = {key: np.mean([[row[key] for row in each] for each in runs], axis=0) for key in runs[0][0]}
+    for scores_of_run in runs:
+        start = int(np.argmin([row["validation_dss"] for row in scores_of_run]))
+        starts.append(int(scores_of_run[start]["epoch"]))
+        late += len(scores_of_run) - start - 1
+        higher += sum(row["dss_after"] >= row["dss"] for row in scores_of_run[start + 1 :])
+        changed = max(changed, *(abs(row["mse_after"] - row["mse"]) for row in scores_of_run))
+    means = {
+        key: np.mean([[row[key] for row in scores_of_run] for scores_of_run in runs], axis=0) for key in runs[0][0]
+    }
     start = int(means["validation_dss"].argmin())
     gained = (means["dss"] - means["dss_after"])[start + 1 :]
     return {
@@ -158,20 +160,20 @@ _SHOWN = ("dss", "dss_after", "mse", "variance", "variance_after", "skce", "skce
 
 def section(name: str, runs: list[list[dict[str, float]]]) -> list[str]:
     """The table of one data set."""
-    found = claims(runs)
-    lower = found["epochs_after"] - found["not_lower"]
+    claimed = claims(runs)
+    lower = claimed["epochs_after"] - claimed["not_lower"]
     rows = []
     for place, first in enumerate(runs[0]):
         if int(first["epoch"]) in _EPOCHS[name]:
-            cells = [f"{np.mean([each[place][key] for each in runs]):.3f}" for key in _SHOWN]
+            cells = [f"{np.mean([scores_of_run[place][key] for scores_of_run in runs]):.3f}" for key in _SHOWN]
             rows.append(f"| {int(first['epoch'])} | {' | '.join(cells)} |")
     return [
         f"## {TITLES[name]}",
         "",
-        f"The mean validation score is lowest at epoch {found['mean_from']} (of single runs: "
-        f"{', '.join(map(str, found['overfits_from']))}). After that, recalibration lowers the mean test score at "
-        f"{found['mean_lower']} of {found['mean_epochs']} evaluations (in single runs: {lower} of "
-        f"{found['epochs_after']}), and changes the MSE by at most {found['mse_changed']:g}.",
+        f"The mean validation score is lowest at epoch {claimed['mean_from']} (of single runs: "
+        f"{', '.join(map(str, claimed['overfits_from']))}). After that, recalibration lowers the mean test score at "
+        f"{claimed['mean_lower']} of {claimed['mean_epochs']} evaluations (in single runs: {lower} of "
+        f"{claimed['epochs_after']}), and changes the MSE by at most {claimed['mse_changed']:g}.",
         "",
         "| epoch | DSS | after | MSE | mean variance | after | SKCE | after |",
         "|---|---|---|---|---|---|---|---|",

@@ -51,10 +51,10 @@ def _read(name: str, command: str) -> Any:
     return load(path, command) if path.exists() else None
 
 
-def _table(found: dict[str, dict[str, float]]) -> str:
-    names = list(dict.fromkeys(name for row in found.values() for name in row))
+def _table(results: dict[str, dict[str, float]]) -> str:
+    names = list(dict.fromkeys(name for row in results.values() for name in row))
     lines = [f"| forecasts | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for title, row in found.items():
+    for title, row in results.items():
         cells = [f"{100 * row[name]:.1f}" if name in row else "" for name in names]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -95,14 +95,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = {}
     for name, (ours, theirs) in pairs().items():
-        one, other = np.asarray(ours()), np.asarray(theirs())
-        apart = float(np.max(np.abs(one - other) / np.maximum(np.abs(other), 1.0)))
+        ours_scored, other = np.asarray(ours()), np.asarray(theirs())
+        apart = float(np.max(np.abs(ours_scored - other) / np.maximum(np.abs(other), 1.0)))
         taken = medians({"ours": ours, "theirs": theirs}, rounds=21, clock=time.process_time)
         rows[name] = {"apart": apart, **taken}
         print(name, rows[name], flush=True)
     packages = {name: version(name) for name in ("scoringrules", "uncertainty-toolbox")}
-    found = {"machine": machine(), "packages": packages, "scores": rows, "panel": panel()}
-    save(FOLDER / "scores.json", found)
+    results = {"machine": machine(), "packages": packages, "scores": rows, "panel": panel()}
+    save(FOLDER / "scores.json", results)
     write()
 
 

@@ -96,8 +96,8 @@ def main() -> None:
         shares = simulated(kind, n)
         tests[f"{kind}, n = {n:,}"], intervals[f"{kind}, n = {n:,}"] = shares["tests"], shares["intervals"]
         print(kind, n, shares, flush=True)
-    found = {"runs": RUNS, "kernel_runs": _KERNEL_RUNS, "tests": tests, "intervals": intervals}
-    save(FOLDER / "validity.json", found)
+    results = {"runs": RUNS, "kernel_runs": _KERNEL_RUNS, "tests": tests, "intervals": intervals}
+    save(FOLDER / "validity.json", results)
     write()
 
 

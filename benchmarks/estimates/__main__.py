@@ -16,9 +16,9 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "estimates.md"
 
 
-def kept(name: str, found: Any) -> Any:
-    save(RESULTS / f"{name}.json", found)
-    return found
+def kept(name: str, results: Any) -> Any:
+    save(RESULTS / f"{name}.json", results)
+    return results
 
 
 def main(data: Path) -> None:
@@ -27,7 +27,7 @@ def main(data: Path) -> None:
     kept("without_shift", employment.without_shift())
     kept("drift", {"false_alarms": drift.false_alarms(), "delays": drift.delays()})
     by_file = {path.stem: shift.errors(path) for path in sorted(data.glob("*.npz")) if path.stem[:3] != "flu"}
-    kept("label_shift", {name: found for name, found in by_file.items() if found is not None})
+    kept("label_shift", {name: of_file for name, of_file in by_file.items() if of_file is not None})
     write_page()
 
 

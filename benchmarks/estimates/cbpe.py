@@ -28,13 +28,13 @@ def main(data: Path, out: Path) -> None:
         chunk_number=CHUNKS,
     )
     estimator.fit(pd.read_parquet(verified(data / "employment_MA_reference.pq")))
-    found = (
+    estimated = (
         estimator.estimate(pd.read_parquet(verified(data / "employment_MA_analysis.pq")))
         .filter(period="analysis")
         .to_df()
     )
     # The rows that do not divide by 20 are in a chunk of their own, which is left out.
-    values = {name: found[(theirs, "value")].tolist()[:CHUNKS] for name, theirs in METRICS.items()}
+    values = {name: estimated[(theirs, "value")].tolist()[:CHUNKS] for name, theirs in METRICS.items()}
     save(out, {"version": nannyml.__version__, **values})
 
 

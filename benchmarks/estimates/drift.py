@@ -38,17 +38,17 @@ def false_alarms() -> dict[str, Any]:
         reference = counted(random, REFERENCES[run % len(REFERENCES)], share)
         stream = np.array([counted(random, BUCKET, share) for _ in range(BUCKETS)])
         highest.append(max(drift_of_counts(reference, stream[: last + 1]).log_e for last in range(BUCKETS)))
-    found: dict[str, Any] = {"runs": RUNS}
+    results: dict[str, Any] = {"runs": RUNS}
     for alpha in ALPHAS:
         alarms = sum(log_e >= -np.log(alpha) for log_e in highest)
         ends = binomtest(alarms, RUNS).proportion_ci()
-        found[str(alpha)] = {"share": alarms / RUNS, "low": float(ends.low), "high": float(ends.high)}
-    return found
+        results[str(alpha)] = {"share": alarms / RUNS, "low": float(ends.low), "high": float(ends.high)}
+    return results
 
 
 def delays() -> dict[str, Any]:
     """Buckets until an alarm at alpha = 0.01 after a shift of the logits; None is no alarm in 80 buckets."""
-    found = {}
+    results = {}
     for shift in SHIFTS:
         waits = []
         for run in range(DELAY_RUNS):
@@ -60,8 +60,8 @@ def delays() -> dict[str, Any]:
             alarms = (t for t in range(START, BUCKETS) if drift_of_counts(reference, stream[: t + 1]).level <= 0.01)
             waits.append(next(alarms, 10 * BUCKETS) - START + 1)
         median = float(np.median(waits))
-        found[str(shift)] = {
+        results[str(shift)] = {
             "median": median if median <= BUCKETS else None,
             "alarms": float(np.mean(np.array(waits) <= BUCKETS)),
         }
-    return found
+    return results

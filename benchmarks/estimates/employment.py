@@ -22,17 +22,19 @@ Found = dict[str, dict[str, float]]
 
 def summary(estimates: list[PerformanceEstimate]) -> Found:
     """Error, covered chunks, and width of the interval relative to that of sampling alone, by figure."""
-    found: Found = {}
+    errors: Found = {}
     for name in estimates[0].figures:
         figures = [estimate.figures[name] for estimate in estimates]
-        found[name] = {
-            "error": float(np.mean([abs(one.value - (one.realised or 0.0)) for one in figures])),
-            "covered": sum(one.covered is True for one in figures),
-            "width": float(np.median([(one.high - one.low) / (2.0 * 1.959964 * one.sampling) for one in figures])),
+        errors[name] = {
+            "error": float(np.mean([abs(figure.value - (figure.realised or 0.0)) for figure in figures])),
+            "covered": sum(figure.covered is True for figure in figures),
+            "width": float(
+                np.median([(figure.high - figure.low) / (2.0 * 1.959964 * figure.sampling) for figure in figures])
+            ),
             # The mean absolute value of a normal variable, times its standard deviation.
-            "floor": float(np.mean([one.sampling for one in figures]) * np.sqrt(2.0 / np.pi)),
+            "floor": float(np.mean([figure.sampling for figure in figures]) * np.sqrt(2.0 / np.pi)),
         }
-    return found
+    return errors
 
 
 def compared(estimator: PerformanceEstimator, p: Any, y: Any) -> PerformanceEstimate:
@@ -56,11 +58,11 @@ def employment(data: Path, cbpe: dict[str, Any]) -> dict[str, Any]:
     chunks = [slice(first, last) for first, last in pairwise(edges)]
     late, labels = analysis.predicted_probability.to_numpy(), target.employed.to_numpy()
     plain = {method: fit_performance_estimator(p, y, method=method) for method in ("isotonic", "spline")}
-    found = {
+    by_method = {
         f"predictions, {method}": [compared(estimator, late[at], labels[at]) for at in chunks]
         for method, estimator in plain.items()
     }
-    found["predictions and 16 features"] = [
+    by_method["predictions and 16 features"] = [
         compared(
             fit_performance_estimator(p, y, weights=density_ratios(reference[features], analysis[features].iloc[at])),
             late[at],
@@ -68,14 +70,23 @@ def employment(data: Path, cbpe: dict[str, Any]) -> dict[str, Any]:
         )
         for at in chunks
     ]
-    first = found["predictions, isotonic"]
+    first = by_method["predictions, isotonic"]
     theirs = {
         name: float(
-            np.mean([abs(x - (one.figures[name].realised or 0.0)) for x, one in zip(cbpe[name], first, strict=True)])
+            np.mean(
+                [
+                    abs(x - (estimated.figures[name].realised or 0.0))
+                    for x, estimated in zip(cbpe[name], first, strict=True)
+                ]
+            )
         )
         for name in NAMES
     }
-    return {"nannyml": cbpe["version"], "cbpe": theirs, **{name: summary(each) for name, each in found.items()}}
+    return {
+        "nannyml": cbpe["version"],
+        "cbpe": theirs,
+        **{name: summary(figures_of_method) for name, figures_of_method in by_method.items()},
+    }
 
 
 def without_shift() -> dict[str, float]:
@@ -87,4 +98,4 @@ def without_shift() -> dict[str, float]:
         p, y = expit(1.4 * logit(c) + 0.3), (random.uniform(size=len(c)) < c).astype(np.int64)
         for name, figure in compared(fit_performance_estimator(p[:n], y[:n]), p[n:], y[n:]).figures.items():
             covered.setdefault(name, []).append(figure.covered is True)
-    return {name: float(np.mean(each)) for name, each in covered.items()}
+    return {name: float(np.mean(covered_windows)) for name, covered_windows in covered.items()}

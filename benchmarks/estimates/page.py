@@ -54,8 +54,8 @@ def _table(headings: list[str], rows: list[list[str]]) -> str:
 def page(results: dict[str, Any]) -> str:
     """Return the page of the committed results."""
     parts = [HEADER.format(version=results["employment"]["nannyml"]), _employment(results["employment"])]
-    found = results["without_shift"]
-    parts += [NO_SHIFT, _table(list(found), [[f"{share:.1%}" for share in found.values()]])]
+    without_shift = results["without_shift"]
+    parts += [NO_SHIFT, _table(list(without_shift), [[f"{share:.1%}" for share in without_shift.values()]])]
     parts += [SHIFT, _shift(results["label_shift"])]
     alarms = dict(results["drift"]["false_alarms"])
     drift = DRIFT.format(runs=alarms.pop("runs"))
@@ -70,22 +70,26 @@ def page(results: dict[str, Any]) -> str:
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
-def _employment(found: dict[str, Any]) -> str:
-    rows, cbpe = [], found["cbpe"]
-    kinds = {kind: of for kind, of in found.items() if isinstance(of, dict) and kind != "cbpe"}
+def _employment(results: dict[str, Any]) -> str:
+    rows, cbpe = [], results["cbpe"]
+    kinds = {kind: of for kind, of in results.items() if isinstance(of, dict) and kind != "cbpe"}
     for name, theirs in cbpe.items():
         floor = next(iter(kinds.values()))[name]["floor"]
         rows.append([name, "NannyML CBPE", f"{theirs:.5f}", "1.00", f"{floor:.5f}", "", ""])
         for kind, of in kinds.items():
-            one = of[name]
-            ratio, covered, width = one["error"] / theirs, f"{one['covered']} of 20", f"{one['width']:.2f}"
-            rows.append([name, kind, f"{one['error']:.5f}", f"{ratio:.2f}", f"{one['floor']:.5f}", covered, width])
+            errors = of[name]
+            ratio, covered, width = errors["error"] / theirs, f"{errors['covered']} of 20", f"{errors['width']:.2f}"
+            rows.append(
+                [name, kind, f"{errors['error']:.5f}", f"{ratio:.2f}", f"{errors['floor']:.5f}", covered, width]
+            )
     return _table(["figure", "from", "error", "ratio", "floor", "covered", "width"], rows)
 
 
-def _shift(found: dict[str, Any]) -> str:
+def _shift(results: dict[str, Any]) -> str:
     methods = ["BBSE", "EM-TS", "EM-BCTS", "Calibrant"]
-    rows = [[f"`{file}`", *(f"{of[name]:.5f}" for name in methods)] for file, of in found.items()]
-    ratios = [float(np.exp(np.mean([np.log(of["Calibrant"] / of[name]) for of in found.values()]))) for name in methods]
+    rows = [[f"`{file}`", *(f"{of[name]:.5f}" for name in methods)] for file, of in results.items()]
+    ratios = [
+        float(np.exp(np.mean([np.log(of["Calibrant"] / of[name]) for of in results.values()]))) for name in methods
+    ]
     rows.append(["geometric mean of ours / theirs", *(f"{ratio:.2f}" for ratio in ratios)])
     return _table(["file", *methods], rows)

@@ -69,8 +69,8 @@ class Recorder:
             self._await_all()
         params = {name: self._real(value) for name, value in example.query.items()}
         answer = self._http.request(method, self._real(path), content=content, params=params, headers=headers)
-        for found in _ID.finditer(answer.text):
-            self._ids[found.group(1)] = found.group()
+        for id_match in _ID.finditer(answer.text):
+            self._ids[id_match.group(1)] = id_match.group()
         if answer.status_code == 202 and "/jobs/" in answer.headers.get("location", ""):
             self._under_way.append(self._ids["job"])
         elif example.call == "POST /jobs/{job}/cancel":
@@ -150,7 +150,7 @@ def _expiry(part: dict[str, Any]) -> str | None:
 
 
 def _shown(answer: httpx.Response) -> Any:
-    text = _TIME.sub(_SOME_TIME, _ID.sub(lambda found: IDS[found.group(1)], answer.text))
+    text = _TIME.sub(_SOME_TIME, _ID.sub(lambda id_match: IDS[id_match.group(1)], answer.text))
     document = json.loads(_DAY.sub(_SOME_DAY, text))
     for part in _parts(document):
         for name, value in (("expires_at", _expiry(part)), ("next", _CURSOR)):
@@ -161,9 +161,9 @@ def _shown(answer: httpx.Response) -> Any:
             part["attempts" if "attempts" in part else "last"] = [] if "attempts" in part else None
         if isinstance(part.get("progress"), dict) and "failures" in part["progress"]:  # so is what was sent by then
             part["progress"] |= {"failures": 0, "status": None, "error": None, "at": None}
-        for found in (part.get("found"), part.get("data")):
-            if isinstance(found, dict) and found.get("gain") is not None:
-                found |= _COMPARED
+        for id_match in (part.get("found"), part.get("data")):
+            if isinstance(id_match, dict) and id_match.get("gain") is not None:
+                id_match |= _COMPARED
     if isinstance(document, dict) and "used" in document:
         document["used"] = dict.fromkeys(document["used"], 0)  # what others have taken is chance
         document["limits"]["quota_maps"]["value"] = _MOST_MAPS  # it follows from the memory of the machine

@@ -18,13 +18,13 @@ _DASHES = (None, (6.0, 2.5))
 
 def orders(form: Format, theme: Theme, width: int) -> Drawn:
     """Six calibrated outputs of each of three models, the best on top, by their true error and by seven measures."""
-    found: Mapping[str, Mapping[str, Mapping[str, float]]] = load(KEPT, "make gallery-orders", older=True)
+    figures: Mapping[str, Mapping[str, Mapping[str, float]]] = load(KEPT, "make gallery-orders", older=True)
     canvas = Canvas(width, theme=theme, form=form)
     title = "How measures order calibrated models"
     top = heading(canvas, title, ["n = 10,000 each · confidence · the least error stands on top"], [])
     names = [TRUTH, *MEASURES]
     summaries = []
-    for model, outputs in found.items():
+    for model, outputs in figures.items():
         canvas.text(12.0, top + 18.0, model, colour="ink", bold=True)
         box = (_NAMES, top + 34.0, width - 2 * _NAMES, _TALL)
         panel = Panel(canvas, box, (0.0, len(names) - 1.0), (len(outputs) - 0.5, -0.5))

@@ -56,10 +56,10 @@ def base_shapes(form: Format, theme: Theme, width: int) -> Drawn:
         panel.base(evenly(*UNIT, 3), "prediction")
         if i == 0:
             panel.side(evenly(*UNIT, 4), "probability of label 1")
-    each = "; ".join(f"{name} {decimal(error)}" for name, error in FULL_ERRORS.items())
+    errors = "; ".join(f"{name} {decimal(error)}" for name, error in FULL_ERRORS.items())
     alt = (
         f"{title}. Five panels with the true probability of label 1 against the prediction, the inverse of the shape. "
-        f"Expected calibration error of each full shape for uniform true probabilities: {each}. The last panel also "
+        f"Expected calibration error of each full shape for uniform true probabilities: {errors}. The last panel also "
         "shows stairs mixed with the identity to errors of 0.03 and 0.07."
     )
     return canvas.drawn(grid.below(), title, alt)
@@ -139,12 +139,12 @@ def network_like() -> tuple[Floats, Floats]:
 def truth_of(p: Floats) -> Floats:
     """The true probability at predictions ``p``: two straight lines on logit axes, which meet at ``_BEND``."""
     z = logit(np.clip(p, 1e-16, 1.0 - 1e-16))
-    found: Floats = expit(np.where(z < _BEND, _BEND + 0.25 * (z - _BEND), z - 0.4 * (z - _BEND)))
-    return found
+    truth: Floats = expit(np.where(z < _BEND, _BEND + 0.25 * (z - _BEND), z - 0.4 * (z - _BEND)))
+    return truth
 
 
-def _both(grid: Grid, one: tuple[str, str], other: tuple[str, str]) -> tuple[Panel, Panel]:
-    in_space, square = grid.panels((one, other))
+def _both(grid: Grid, first: tuple[str, str], other: tuple[str, str]) -> tuple[Panel, Panel]:
+    in_space, square = grid.panels((first, other))
     in_logits = replace(square, x=_LOGITS, y=_LOGITS)
     for panel in (in_space, in_logits):
         panel.diagonal()

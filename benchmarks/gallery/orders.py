@@ -43,12 +43,12 @@ _N, _SEED, _EVENT = 10_000, 0, "confidence"
 
 def measured() -> dict[str, dict[str, dict[str, float]]]:
     """Model -> calibrator -> the true error and every measure of its output on 10,000 rows."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    figures: dict[str, dict[str, dict[str, float]]] = {}
     for name in model.MODELS:
         experiment.predict(name)
         held_out = experiment.held_out(name)
         shown = held_out[experiment.training_rows(0)]
-        found[name] = {}
+        figures[name] = {}
         for calibrator, own in CALIBRATORS.items():
             event = calibrated(own, shown, held_out, _EVENT)
             true = Event(event.p[-experiment.TRUTH_ROWS :], event.y[-experiment.TRUTH_ROWS :])
@@ -57,8 +57,8 @@ def measured() -> dict[str, dict[str, dict[str, float]]]:
             report = calibrant.evaluate(p, y, measures=list(MEASURES.values()))
             values = {key: value for key, m in report.measures.items() if (value := m.value) is not None}
             error = float(np.abs(p - TrueMaps.fit(true).isotonic(p)).mean())
-            found[name][calibrator] = {TRUTH: error, **values}
-    return found
+            figures[name][calibrator] = {TRUTH: error, **values}
+    return figures
 
 
 if __name__ == "__main__":

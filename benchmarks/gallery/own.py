@@ -27,7 +27,7 @@ _REPETITIONS = 2_000
 @cache
 def models() -> dict[str, FilePredictions]:
     """Four classifiers of digits, and what they predict of 1,079 digits that they were not trained on."""
-    return {name.removeprefix("digits-"): found for name, found in shipped() if name.startswith("digits-")}
+    return {name.removeprefix("digits-"): classifier for name, classifier in shipped() if name.startswith("digits-")}
 
 
 def reliability(form: Format, theme: Theme, width: int) -> Drawn:
@@ -86,27 +86,29 @@ def by_size(form: Format, theme: Theme, width: int) -> Drawn:
         {"name": "ece-sweep", "as": "ECE, sweep"},
         {"name": "ks", "as": "KS"},
     ]
-    found = calibrant.measure_by_size(data.p, data.y, measures=measures)
+    measured_curves = calibrant.measure_by_size(data.p, data.y, measures=measures)
     return draw_by_size(
-        found, Caption(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
+        measured_curves, Caption(len(data.p), "binary", "Calibrated predictions"), form=form, theme=theme, width=width
     )
 
 
 def ece_by_size(form: Format, theme: Theme, width: int) -> Drawn:
     """ECE of a calibrated and of two overconfident models of 100 classes (Gruber & Buettner 2022, Figure 2)."""
-    found, n = simulated_ece(), 10_000
-    about = Caption(n, found.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
-    return draw_by_size(found, about, form=form, theme=theme, width=width)
+    curves, n = simulated_ece(), 10_000
+    about = Caption(n, curves.reduction, "ECE of a calibrated and of two overconfident models, 100 classes")
+    return draw_by_size(curves, about, form=form, theme=theme, width=width)
 
 
 @cache
 def simulated_ece() -> MeasuresBySize:
     """ECE of 15 equal-width bins by number of rows: the model of their appendix G.1, and logits times 1.5 and 2."""
-    found = {
+    curves = {
         name: _ece_by_size(factor)
         for name, factor in (("calibrated", 1.0), ("logits times 1.5", 1.5), ("logits times 2", 2.0))
     }
-    return replace(found["calibrated"], curves={name: each.curves["ece"] for name, each in found.items()})
+    return replace(
+        curves["calibrated"], curves={name: measured_curves.curves["ece"] for name, measured_curves in curves.items()}
+    )
 
 
 def _ece_by_size(factor: float) -> MeasuresBySize:
@@ -118,11 +120,11 @@ def _ece_by_size(factor: float) -> MeasuresBySize:
 
 def cost_plane(form: Format, theme: Theme, width: int) -> Drawn:
     """Whose decisions cost less, where the least confident may be left to another at a price."""
-    one, other = models()["random-forest"], models()["naive-bayes"]
-    plane = calibrant.cost_plane(one.values, other.values, one.labels)
+    first, other = models()["random-forest"], models()["naive-bayes"]
+    plane = calibrant.cost_plane(first.values, other.values, first.labels)
     return draw_cost_plane(
         plane,
-        Caption(len(one.labels), "confidence"),
+        Caption(len(first.labels), "confidence"),
         names=("random forest", "naive Bayes"),
         form=form,
         theme=theme,
@@ -145,9 +147,9 @@ def _before_and_after(diagram: str, method: str, error: str, form: Format, theme
 
 @cache
 def _confidence(name: str, diagram: str) -> tuple[dict[str, Any], Caption]:
-    found = models()[name]
+    classifier = models()[name]
     report = calibrant.evaluate(
-        found.values, found.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
+        classifier.values, classifier.labels, measures=["ece"], diagrams=[diagram], interval=_LEVEL, resamples=400
     )
     label = name.replace("-", " ").replace("bayes", "Bayes") + ", digits"
     about = Caption(report.n, report.reduction, label, _ece(report.measures), report.measures["ece"].interval)
@@ -168,6 +170,6 @@ def diagram_of(
     data = rows()
     report = calibrant.evaluate(data.p, data.y, measures=["ece"], diagrams=[asked], interval=_LEVEL, resamples=400)
     error = report.measures["ece"]
-    found, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
+    diagram, own = report.diagrams[asked["name"]], asked["name"] != "reliability"
     about = Caption(report.n, report.reduction, None, None if own else _ece(report.measures), error.interval)
-    return draw(asked["name"], found, about, form=form, theme=theme, width=width)
+    return draw(asked["name"], diagram, about, form=form, theme=theme, width=width)

@@ -21,7 +21,7 @@ _BARS, _ROWS = 168.0, 46.0
 def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
     """Bars; bars with mean predictions; rows a bin; diagonal filling: what each shows of the three."""
     classifiers = same_bars()
-    bins = [_bins(one) for one in classifiers]
+    bins = [_bins(classifier) for classifier in classifiers]
     canvas = Canvas(width, theme=theme, form=form)
     title = "The same bars, three different errors"
     keys = [
@@ -31,15 +31,20 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
         CALIBRATED,
     ]
     grid = Grid(canvas, heading(canvas, title, ["n = 1,000 each · binary · 5 bins of equal width"], keys), 3)
-    captions = [(one.title, f"ECE {decimal(found['ece'])}") for one, found in zip(classifiers, bins, strict=True)]
+    captions = [
+        (classifier.title, f"ECE {decimal(diagram['ece'])}")
+        for classifier, diagram in zip(classifiers, bins, strict=True)
+    ]
     top = _row(grid, captions, bins, dots=False)
     top = _row(Grid(canvas, top, 3), [("", "")] * 3, bins, dots=True)
     top = _counts(Grid(canvas, top, 3), bins)
     top = _row(Grid(canvas, top, 3), [("", "")] * 3, bins, dots=True, filled=True)
-    each = "; ".join(f"{one.title}: {decimal(found['ece'])}" for one, found in zip(classifiers, bins, strict=True))
+    errors = "; ".join(
+        f"{classifier.title}: {decimal(diagram['ece'])}" for classifier, diagram in zip(classifiers, bins, strict=True)
+    )
     alt = (
         f"{title}. Three classifiers whose five bins have the observed frequencies 0.1, 0.3, 0.5, 0.7 and 0.9; ECE of "
-        f"each: {each}. Four rows of panels: bars alone, which are equal; bars with the mean prediction of each bin; "
+        f"each: {errors}. Four rows of panels: bars alone, which are equal; bars with the mean prediction of each bin; "
         "the share of the rows in each bin; and diagonal filling, whose distance from the diagonal, weighted by rows, "
         "is the ECE."
     )
@@ -47,35 +52,35 @@ def equal_bars(form: Format, theme: Theme, width: int) -> Drawn:
 
 
 def _row(grid: Grid, captions: Any, bins: list[dict[str, Any]], *, dots: bool, filled: bool = False) -> float:
-    for i, (panel, found) in enumerate(zip(grid.panels(captions, height=_BARS), bins, strict=True)):
+    for i, (panel, diagram) in enumerate(zip(grid.panels(captions, height=_BARS), bins, strict=True)):
         start, end, up, mean = (
-            values(found[name]) for name in ("start", "end", "observed_frequency", "mean_prediction")
+            values(diagram[name]) for name in ("start", "end", "observed_frequency", "mean_prediction")
         )
         bars = np.stack([start, end, end, start], 1), np.stack([0.0 * up, 0.0 * up, up, up], 1)
         if filled:
-            _fill(panel, found, start, end)
+            _fill(panel, diagram, start, end)
         panel.canvas.polygon(list(panel.at(*bars)), None if filled else "faint", stroke="rule")
         panel.diagonal()
         if filled:
-            roofs = np.stack([values(found["roof_start"]), values(found["roof_end"])], 1)
+            roofs = np.stack([values(diagram["roof_start"]), values(diagram["roof_end"])], 1)
             panel.pieces(np.stack([start, end], 1), roofs, "first", width=2.0)
         if dots:
-            panel.dots(mean, up, radii(values(found["share"])), "second", stroke="paper")
+            panel.dots(mean, up, radii(values(diagram["share"])), "second", stroke="paper")
         panel.base(evenly(*UNIT, 3), "predicted probability" if filled else "")
         if i == 0:
             panel.side(evenly(*UNIT, 4), "observed frequency")
     return grid.below(_BARS) - (0.0 if filled else 36.0)
 
 
-def _fill(panel: Panel, found: dict[str, Any], start: Points, end: Points) -> None:
+def _fill(panel: Panel, diagram: dict[str, Any], start: Points, end: Points) -> None:
     """The area between each roof and the diagonal."""
-    roofs = values(found["roof_end"]), values(found["roof_start"])
+    roofs = values(diagram["roof_end"]), values(diagram["roof_start"])
     panel.areas(np.stack([start, end, end, start], 1), np.stack([start, end, *roofs], 1), "first-tint")
 
 
 def _counts(grid: Grid, bins: list[dict[str, Any]]) -> float:
-    for i, (panel, found) in enumerate(zip(grid.panels([("", "")] * 3, height=_ROWS), bins, strict=True)):
-        left, right, share = values(found["start"]) + 0.01, values(found["end"]) - 0.01, values(found["share"])
+    for i, (panel, diagram) in enumerate(zip(grid.panels([("", "")] * 3, height=_ROWS), bins, strict=True)):
+        left, right, share = values(diagram["start"]) + 0.01, values(diagram["end"]) - 0.01, values(diagram["share"])
         zero = 0.0 * share
         panel.areas(np.stack([left, right, right, left], 1), np.stack([zero, zero, share, share], 1), "first-tint")
         panel.base(evenly(*UNIT, 3))
@@ -84,8 +89,8 @@ def _counts(grid: Grid, bins: list[dict[str, Any]]) -> float:
     return grid.below(_ROWS) - 36.0
 
 
-def _bins(one: Bars) -> dict[str, Any]:
+def _bins(bars: Bars) -> dict[str, Any]:
     asked = [{"name": "reliability", "binning": "equal-width", "n_bins": _BINS}]
-    report = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked)
-    found: dict[str, Any] = report.diagrams["reliability"]["data"]
-    return found
+    report = calibrant.evaluate(bars.p, bars.y.astype(np.int64), measures=["ks"], diagrams=asked)
+    diagram: dict[str, Any] = report.diagrams["reliability"]["data"]
+    return diagram

@@ -45,19 +45,19 @@ def row_errors(form: Format, theme: Theme, width: int) -> Drawn:
     title = "The calibration error of rows, and of bins"
     top = heading(canvas, title, ["n = 3,000 · binary · shape beta2"], [_ERRORS, _TRUTH, CALIBRATED])
     grid = Grid(canvas, top, 2)
-    one, other = grid.panels(
+    first, other = grid.panels(
         (
             ("(a) the truth", f"mean length {decimal(error)}: the error"),
             (f"(b) {_BINS} bins of equal width", f"weighted mean length {decimal(bins['ece'])}: the ECE"),
         )
     )
-    for panel in (one, other):
+    for panel in (first, other):
         panel.diagonal()
         panel.base(evenly(*UNIT, 6), "predicted probability")
-    one.side(evenly(*UNIT, 6), "probability of label 1")
+    first.side(evenly(*UNIT, 6), "probability of label 1")
     shown = np.linspace(0, len(data.p) - 1, _LINES).astype(int)
-    _errors(one, data.p[shown], data.p[shown], data.c[shown])
-    one.line(*truth(data), "ink", width=2.0)
+    _errors(first, data.p[shown], data.p[shown], data.c[shown])
+    first.line(*truth(data), "ink", width=2.0)
     _bars(other, bins)
     _errors(other, bins["mean_prediction"], bins["mean_prediction"], bins["observed_frequency"], width=2.2)
     alt = (
@@ -125,13 +125,13 @@ def chosen_maps(form: Format, theme: Theme, width: int) -> Drawn:
     top = heading(canvas, title, [line], [Key("map", "first"), _TRUTH, CALIBRATED])
     grid, texts, captions, maps = Grid(canvas, top, 3), [], [], []
     for letter, (name, method, what) in zip("abc", _CHOSEN, strict=True):
-        found = fitted(data, method)
-        off = f"error off by {abs(found.error - error):.4f}, map by {found.away:.4f}"
-        maps.append(found)
-        captions.append((f"({letter}) {name}: {found.parts} {what}", off))
-        texts.append(f"{name} with {found.parts} {what}, {off}")
-    for i, (panel, found) in enumerate(zip(grid.panels(captions), maps, strict=True)):
-        _over(panel, data, found)
+        fit = fitted(data, method)
+        off = f"error off by {abs(fit.error - error):.4f}, map by {fit.away:.4f}"
+        maps.append(fit)
+        captions.append((f"({letter}) {name}: {fit.parts} {what}", off))
+        texts.append(f"{name} with {fit.parts} {what}, {off}")
+    for i, (panel, fit) in enumerate(zip(grid.panels(captions), maps, strict=True)):
+        _over(panel, data, fit)
         panel.base(evenly(*UNIT, 4), "predicted probability")
         if i == 0:
             panel.side(evenly(*UNIT, 6), "probability")
@@ -160,38 +160,38 @@ def over_the_truth(shape: str, form: Format, theme: Theme, width: int) -> Drawn:
     grid = Grid(canvas, top, 4)
     for row in (maps[:4], maps[4:]):
         captions = [(label, f"says {decimal(f.error)}, off by {decimal(f.away)}") for label, f in row]
-        for i, (panel, (_, found)) in enumerate(zip(grid.panels(captions), row, strict=True)):
-            _over(panel, data, found)
+        for i, (panel, (_, fit)) in enumerate(zip(grid.panels(captions), row, strict=True)):
+            _over(panel, data, fit)
             panel.base(evenly(*UNIT, 3), "predicted probability")
             if i == 0:
                 panel.side(evenly(*UNIT, 4), "probability")
         grid = Grid(canvas, grid.below(), 4)
-    each = "; ".join(f"{label} {decimal(f.error)}, {decimal(f.away)}" for label, f in maps)
+    errors_by_label = "; ".join(f"{label} {decimal(f.error)}, {decimal(f.away)}" for label, f in maps)
     alt = (
         f"{title}. 10,000 rows, true calibration error {decimal(error)}. The error that each method reports, and the "
-        f"mean distance of its map from the truth: {each}."
+        f"mean distance of its map from the truth: {errors_by_label}."
     )
     return canvas.drawn(grid.top, title, alt)
 
 
-def _over(panel: Panel, data: SimulatedData, found: GalleryFit) -> None:
-    panel.between(found.p, found.p, found.calibrated, "first-tint")
+def _over(panel: Panel, data: SimulatedData, fit: GalleryFit) -> None:
+    panel.between(fit.p, fit.p, fit.calibrated, "first-tint")
     panel.diagonal()
     panel.line(*truth(data), "ink", width=1.2)
-    if found.method in _BINNED:  # roofs, with nothing between them
-        jumps = np.flatnonzero(np.abs(np.diff(found.calibrated)) > 2.5 * np.diff(found.p)) + 1
-        for p, c in zip(np.split(found.p, jumps), np.split(found.calibrated, jumps), strict=True):
+    if fit.method in _BINNED:  # roofs, with nothing between them
+        jumps = np.flatnonzero(np.abs(np.diff(fit.calibrated)) > 2.5 * np.diff(fit.p)) + 1
+        for p, c in zip(np.split(fit.p, jumps), np.split(fit.calibrated, jumps), strict=True):
             panel.line(p, c, "first", width=2.0)
         return
-    panel.line(found.p, found.calibrated, "first", width=2.0)
+    panel.line(fit.p, fit.calibrated, "first", width=2.0)
 
 
 def _bins(data: SimulatedData) -> dict[str, Any]:
     asked = [{"name": "reliability", **_CUT}]
-    found: dict[str, Any] = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=asked).diagrams["reliability"][
-        "data"
-    ]
-    return found
+    diagram: dict[str, Any] = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=asked).diagrams[
+        "reliability"
+    ]["data"]
+    return diagram
 
 
 def _bars(panel: Panel, bins: dict[str, Any]) -> None:

@@ -42,12 +42,12 @@ def truth(data: SimulatedData) -> tuple[Floats, Floats]:
 
 def fitted(data: SimulatedData, method: str, options: Mapping[str, Any] | None = None) -> GalleryFit:
     """A method's map of the rows that it was fitted to, which is what fit-on-test evaluation looks at."""
-    found = calibrant.fit(method, data.p, data.y, **dict(options or {}))
-    parts = found.diagnostics.get("bins", found.diagnostics.get("pieces"))
+    fitted_map = calibrant.fit(method, data.p, data.y, **dict(options or {}))
+    parts = fitted_map.diagnostics.get("bins", fitted_map.diagnostics.get("pieces"))
     at = np.linspace(data.p[0], data.p[-1], _GRID)
-    on_rows = found.apply(data.p)
+    on_rows = fitted_map.apply(data.p)
     error, away = (float(np.abs(on_rows - other).mean()) for other in (data.p, data.c))
-    return GalleryFit(method, at, found.apply(at), error, away, parts)
+    return GalleryFit(method, at, fitted_map.apply(at), error, away, parts)
 
 
 def example() -> SimulatedData:

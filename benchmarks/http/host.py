@@ -69,8 +69,8 @@ def host(file: Path) -> Iterator[tuple[str, float, subprocess.Popen[bytes]]]:
 
 
 def resident_mb(process: subprocess.Popen[bytes]) -> float:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-    return 0.0 if found is None else int(found[1]) / 1024
+    line = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+    return 0.0 if line is None else int(line[1]) / 1024
 
 
 def rates(echo: str, url: str, connections: int) -> list[str]:
@@ -78,12 +78,17 @@ def rates(echo: str, url: str, connections: int) -> list[str]:
     bodies = {path: orjson.dumps(body).decode() for path, body in BODIES.items()}
     targets = {"echo": (f"{echo}/echo", bodies["/calibrate"])}
     targets |= {path: (url + path, body) for path, body in bodies.items()}
-    found: dict[str, list[RequestRate]] = {name: [] for name in targets}
+    rates_by_name: dict[str, list[RequestRate]] = {name: [] for name in targets}
     for _ in range(_ROUNDS):
         for name, (target, body) in targets.items():
-            found[name].append(wrk(target, body, seconds=_SECONDS, connections=connections))
-    per_second = {name: statistics.median(rate.per_second for rate in each) for name, each in found.items()}
-    p99 = {name: statistics.median(rate.p99 for rate in each) for name, each in found.items()}
+            rates_by_name[name].append(wrk(target, body, seconds=_SECONDS, connections=connections))
+    per_second = {
+        name: statistics.median(rate.per_second for rate in rates_of_target)
+        for name, rates_of_target in rates_by_name.items()
+    }
+    p99 = {
+        name: statistics.median(rate.p99 for rate in rates_of_target) for name, rates_of_target in rates_by_name.items()
+    }
     return [
         f"| {connections} | {name} | {rate:,.0f} | {rate / per_second['echo']:.2f} | {1e3 * p99[name]:.2f} |"
         for name, rate in per_second.items()

@@ -79,8 +79,8 @@ def p99_meanwhile(url: str, work: threading.Thread) -> tuple[float, int]:
 def peak_bytes(pid: int) -> int:
     """The peak resident memory of a process since the last reset."""
     status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return 0 if found is None else int(found[1]) * 1024
+    line = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return 0 if line is None else int(line[1]) * 1024
 
 
 def reset_peak(pid: int) -> None:

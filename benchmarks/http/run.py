@@ -118,8 +118,10 @@ def loaded(contenders: dict[str, tuple[str, str]], connections: int = 8) -> list
     for _ in range(_ROUNDS):
         for name, (url, body) in contenders.items():
             rates[name].append(wrk(url, body, seconds=_SECONDS, connections=connections))
-    per_second = {name: statistics.median(r.per_second for r in found) for name, found in rates.items()}
-    p99 = {name: statistics.median(r.p99 for r in found) for name, found in rates.items()}
+    per_second = {
+        name: statistics.median(r.per_second for r in rates_of_server) for name, rates_of_server in rates.items()
+    }
+    p99 = {name: statistics.median(r.p99 for r in rates_of_server) for name, rates_of_server in rates.items()}
     first = next(iter(contenders))
     lines = [f"| route | requests/s | relative to {first} | p99, ms | relative to {first} |", "|---|---|---|---|---|"]
     lines.extend(
@@ -200,8 +202,10 @@ def fit_maps(running: Stack) -> None:
         fits = [rows | {"method": method, "name": method} for method in METHODS]
         fits += [vectors | {"method": method, "name": f"{method}-10"} for method in VECTOR_METHODS]
         for fit in fits:
-            made = client.post("/maps", json=fit).raise_for_status()
-            while made.status_code == 202 and client.get(made.headers["location"]).json()["status"] != "succeeded":
+            accepted = client.post("/maps", json=fit).raise_for_status()
+            while (
+                accepted.status_code == 202 and client.get(accepted.headers["location"]).json()["status"] != "succeeded"
+            ):
                 time.sleep(0.05)
 
 

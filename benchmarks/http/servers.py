@@ -95,8 +95,8 @@ def _megabytes(pid: int) -> float:
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if folder.name.isdigit() and (int(folder.name) == pid or _parent(folder) == pid):
-                found = re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())
-                total += 0 if found is None else int(found[1])
+                line = re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())
+                total += 0 if line is None else int(line[1])
     return total / 1000
 
 
@@ -155,9 +155,9 @@ def main() -> None:
     columns = ("server", "requests/s", "relative to httptools", "p99, ms", "answers to 40 MB of headers", "memory, MB")
     print("|", " | ".join((*columns, "longest probe, ms")), "|")
     print("|---|---|---|---|---|---|---|")
-    for name, found in rates.items():
-        per_second = statistics.median(r.per_second for r in found)
-        p99 = 1e3 * statistics.median(r.p99 for r in found)
+    for name, rates_of_server in rates.items():
+        per_second = statistics.median(r.per_second for r in rates_of_server)
+        p99 = 1e3 * statistics.median(r.p99 for r in rates_of_server)
         answers, grown, longest = attacked[name]
         cells = (name, f"{per_second:,.0f}", f"{per_second / base:.2f}", f"{p99:.2f}")
         print("|", " | ".join((*cells, answers, f"+{grown:,.0f}", f"{longest:,.0f}")), "|")

@@ -43,32 +43,35 @@ def highest(run: int) -> tuple[str, float]:
 
 def delays(shape: str, error: float, sound: int) -> Delays:
     """Rows from the start of an error until the first alarm, or None; earlier alarms are listed apart."""
-    found: Delays = {"early": []}
+    first_alarms: Delays = {"early": []}
     for run in range(DELAY_RUNS):
         random = np.random.default_rng([22, run, sound])
         watch, windows = Betting(), [Windows(rows, ROWS) for rows in WINDOWS]
-        tests: list[tuple[Betting | Windows, float]] = [(watch, min(ALPHAS)), *((each, LEVEL) for each in windows)]
+        tests: list[tuple[Betting | Windows, float]] = [
+            (watch, min(ALPHAS)),
+            *((watched_windows, LEVEL) for watched_windows in windows),
+        ]
         stream = Stream(miscalibrated(shape, error), sound)
         for p, y in islice(stream.chunks(BUCKET, random), ROWS // BUCKET):
             waiting = [test for test, alpha in tests if not test.first(alpha)]
             if not waiting:
                 break
-            for each in waiting:
-                each.take(p, y)
+            for watched_windows in waiting:
+                watched_windows.take(p, y)
         rows = {f"betting {alpha}": watch.first(alpha) for alpha in ALPHAS}
         rows |= {f"KS {window.rows}": window.first(LEVEL) for window in windows}
         for name, first in rows.items():
             if first is not None and first <= sound:
-                found["early"].append(first)
+                first_alarms["early"].append(first)
             else:
-                found.setdefault(name, []).append(None if first is None else first - sound)
-    return found
+                first_alarms.setdefault(name, []).append(None if first is None else first - sound)
+    return first_alarms
 
 
-def delay_cell(found: list[int | None]) -> str:
+def delay_cell(run_delays: list[int | None]) -> str:
     """Median and 90th percentile, and the share of runs with an alarm if it is below 1."""
-    rows = np.array([ROWS * 10 if first is None else first for first in found], dtype=np.float64)
-    share = np.mean([first is not None for first in found])
+    rows = np.array([ROWS * 10 if first is None else first for first in run_delays], dtype=np.float64)
+    share = np.mean([first is not None for first in run_delays])
     numbers = [f"{q:,.0f}" if q <= ROWS else "never" for q in np.quantile(rows, (0.5, 0.9), method="higher")]
     return " / ".join(numbers) + ("" if share == 1.0 else f" ({share:.0%})")
 
@@ -121,11 +124,11 @@ def checks(data: Path | None = None) -> list[PagePart]:
 def delay_lines(pool: Pool, sound: int) -> list[str]:
     """The table of delays after this number of calibrated rows."""
     settings = [(shape, error, sound) for error in ERRORS for shape in SHAPES]
-    found = list(pool.map(delays, *zip(*settings, strict=True)))
+    delays_of_settings = list(pool.map(delays, *zip(*settings, strict=True)))
     lines = delay_head()
-    for (shape, error, _), rows in zip(settings, found, strict=True):
+    for (shape, error, _), rows in zip(settings, delays_of_settings, strict=True):
         lines.append(delay_row(shape, error, rows))
-    early = sum(len(rows["early"]) for rows in found)
+    early = sum(len(rows["early"]) for rows in delays_of_settings)
     excluded = f"Alarms of any test before the start of the error, excluded above: {early} in"
     return [*lines, "", f"{excluded} {len(settings) * DELAY_RUNS:,} runs."] if sound else lines
 

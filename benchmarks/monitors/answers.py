@@ -136,13 +136,13 @@ def fill(ledger: Ledger, rows: int, buckets: int, seconds: int, now: float) -> N
     """Spread the rows evenly over the buckets of the window."""
     newest = int(now // seconds)
     random = np.random.default_rng(0)
-    each = rows // buckets
-    drawn = min(each, _DRAWN)
+    rows_of_bucket = rows // buckets
+    drawn = min(rows_of_bucket, _DRAWN)
     p = random.beta(1.0, 2.0, max(drawn, 1))
     y = (random.random(len(p)) < p).astype(np.int8)
-    one = tally_of(p, y, None, np.arange(len(p)) % FOLDS)
-    times = max(each // max(drawn, 1), 1)
-    tally = Tally(one.keys, one.rows * times, one.p_sum * times)
+    bucket_tally = tally_of(p, y, None, np.arange(len(p)) % FOLDS)
+    times = max(rows_of_bucket // max(drawn, 1), 1)
+    tally = Tally(bucket_tally.keys, bucket_tally.rows * times, bucket_tally.p_sum * times)
     for bucket in range(newest - buckets + 1, newest + 1):
         add_rows(ledger, tally, bucket, now)
 
@@ -152,8 +152,8 @@ def add_rows(ledger: Ledger, tally: Tally, bucket: int, now: float) -> None:
     n = len(tally)
     counts = {bucket: {"predictions": 2 * n, "joined": n, "d15": n}}
     totals = {"predictions": 2 * n, "labels": n, "joined": n}
-    one = tally.pooled()
-    unlabelled = tally_of_keys(one.keys & ~np.uint32(1), one.p_sum / one.rows, one.rows)
+    pooled = tally.pooled()
+    unlabelled = tally_of_keys(pooled.keys & ~np.uint32(1), pooled.p_sum / pooled.rows, pooled.rows)
     ledger.commit(
         RowChanges(None, None, None, now, {bucket: (tally, None)}, counts, totals, waiting={bucket: unlabelled})
     )

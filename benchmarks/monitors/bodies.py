@@ -22,8 +22,8 @@ def columns(start: int, n: int, *, ids: bool = True) -> Columns:
     """``n`` rows with ids from ``start``: id, prediction, label."""
     rng = np.random.default_rng(start)
     p = rng.uniform(size=n)
-    found: Columns = {"prediction": p, "label": (rng.uniform(size=n) < p).astype(np.int8)}
-    return ({"id": [f"request-{i:010d}" for i in range(start, start + n)]} | found) if ids else found
+    values: Columns = {"prediction": p, "label": (rng.uniform(size=n) < p).astype(np.int8)}
+    return ({"id": [f"request-{i:010d}" for i in range(start, start + n)]} | values) if ids else values
 
 
 def as_arrow(rows: Columns) -> Body:

@@ -83,12 +83,12 @@ def measured(served: Served, ingest: Ingest, at: int) -> RowRate:
             start = number * BODIES * ingest.rows
             rows = [columns(start + i * ingest.rows, ingest.rows, ids=ingest.ids) for i in range(BODIES)]
             if ingest.before is not None:
-                send(http, name, "predictions", [ingest.before(without(one, "label")) for one in rows], 0)
-            bodies = [ingest.write(one if ingest.drop is None else without(one, ingest.drop)) for one in rows]
+                send(http, name, "predictions", [ingest.before(without(row, "label")) for row in rows], 0)
+            bodies = [ingest.write(row if ingest.drop is None else without(row, ingest.drop)) for row in rows]
             per_second.append(send(http, name, ingest.call, bodies, ingest.rows))
         http.delete(f"/monitors/{name}").raise_for_status()
-    kept = per_second[1:]  # the first round is a warm-up
-    return RowRate(statistics.median(kept), min(kept), max(kept))
+    warm = per_second[1:]  # the first round is a warm-up
+    return RowRate(statistics.median(warm), min(warm), max(warm))
 
 
 def send(http: httpx.Client, name: str, call: str, bodies: Sequence[Body], rows: int) -> float:

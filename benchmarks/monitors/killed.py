@@ -61,8 +61,8 @@ def run(rows: int, processes: int, body: int, share: float, seed: int = 0) -> Co
             http.post("/monitors", json={"name": "m", "max_ids": 10**8}).raise_for_status()
         dealt = [_bodies(everything, at, processes, body, seed) for at in range(processes)]
         clients = [
-            threads.submit(_send, one, bodies, share, again, seed + at)
-            for at, (one, bodies) in enumerate(zip(served, dealt, strict=True))
+            threads.submit(_send, server, bodies, share, again, seed + at)
+            for at, (server, bodies) in enumerate(zip(served, dealt, strict=True))
         ]
         kills = sum(client.result() for client in clients)
         store = Store.of(connect(served[0].redis_url))

@@ -93,7 +93,10 @@ def page(held: Sequence[Held], rate: float) -> str:
         "",
         "| after | API | store | reported by Valkey |",
         "|---|---|---|---|",
-        *(f"| {one.after} | {one.api / 1e6:,.1f} | {one.store / 1e6:,.1f} | {one.used / 1e6:,.1f} |" for one in held),
+        *(
+            f"| {state.after} | {state.api / 1e6:,.1f} | {state.store / 1e6:,.1f} | {state.used / 1e6:,.1f} |"
+            for state in held
+        ),
         "",
         f"From 10^6 to 10^8 rows both together grew by {100 * grown:.1f} "
         "% (goal: at most 10 %), and from 10^7 rows on by",

@@ -66,7 +66,7 @@ class Timed(NamedTuple):
         return f"| {self.buckets:,} | {' | '.join(f'{cell:,.0f}' for cell in cells)} | {self.shift:.3f} |"
 
 
-def page_text(found: Sequence[Timed], front: float, browser: str) -> str:
+def page_text(timed_pages: Sequence[Timed], front: float, browser: str) -> str:
     """The page of the documentation."""
     return "\n".join(
         [
@@ -86,7 +86,7 @@ def page_text(found: Sequence[Timed], front: float, browser: str) -> str:
             "",
             "| buckets | first paint, median | slowest | first | update, median | slowest | first | layout shift |",
             "|---|---|---|---|---|---|---|---|",
-            *(one.row() for one in found),
+            *(timed.row() for timed in timed_pages),
             "",
         ]
     )
@@ -126,7 +126,7 @@ def main() -> None:
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=find_chromium(playwright.chromium), args=flags()) as browser,
     ):
-        found = []
+        timed_pages = []
         for buckets in BUCKETS:
             fields = {
                 "name": f"page-{buckets}",
@@ -138,10 +138,10 @@ def main() -> None:
             http.post("/monitors", json=fields).raise_for_status()
             ledger = Ledger(redis, Keyspace(), Definitions(redis, Keyspace()).get(f"page-{buckets}"))
             fill(ledger, ROWS, buckets, MINUTE, time.time())
-            found.append(timed(browser, str(http.base_url), redis, buckets))
-            print(found[-1].row())
+            timed_pages.append(timed(browser, str(http.base_url), redis, buckets))
+            print(timed_pages[-1].row())
         front = [first_paint(browser, str(http.base_url))[0] for _ in range(ROUNDS)]
-        publish(PAGE, page_text(found, statistics.median(front), browser.version))
+        publish(PAGE, page_text(timed_pages, statistics.median(front), browser.version))
 
 
 if __name__ == "__main__":

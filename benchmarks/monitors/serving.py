@@ -47,17 +47,17 @@ def serving(count: int = 1) -> Iterator[list[Served]]:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="calibrant-bench-")))
         log = opened.enter_context((folder / "log").open("ab"))
         redis_url, store = opened.enter_context(embedded_server(folder / "store", log=log))
-        found = []
+        servers = []
         for _ in range(count):
             listener = opened.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=256)))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            one = Served(url, redis_url, store, listener, log)
-            one.start()
-            opened.callback(_stop, one)
-            found.append(one)
-        with httpx.Client(base_url=found[0].url, timeout=60) as http:
+            server = Served(url, redis_url, store, listener, log)
+            server.start()
+            opened.callback(_stop, server)
+            servers.append(server)
+        with httpx.Client(base_url=servers[0].url, timeout=60) as http:
             http.get("/health/ready").raise_for_status()
-        yield found
+        yield servers
 
 
 def _stop(served: Served) -> None:

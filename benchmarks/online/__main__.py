@@ -64,11 +64,11 @@ def measured(name: str, before: Stream, stream: Stream) -> dict[str, Any]:
     static = calibrant.fit("platt", *before)
     online = {}
     for delay in DELAYS:
-        found = calibrant.follow_stream(p, y, online=calibrant.start_online(static, delay=delay))
-        online[str(delay)] = float(log_losses(found.probabilities, y).mean())
+        followed = calibrant.follow_stream(p, y, online=calibrant.start_online(static, delay=delay))
+        online[str(delay)] = float(log_losses(followed.probabilities, y).mean())
         if not delay:
-            experts = dict(zip(found.experts, (found.log_losses / len(p)).tolist(), strict=True))
-            bound = float(found.log_losses.min() + math.log(len(experts))) / len(p)
+            experts = dict(zip(followed.experts, (followed.log_losses / len(p)).tolist(), strict=True))
+            bound = float(followed.log_losses.min() + math.log(len(experts))) / len(p)
     return {
         "stream": name,
         "rows": len(p),
@@ -124,11 +124,11 @@ def page(results: list[dict[str, Any]]) -> str:
     text += (
         "| window | largest difference, all streams | below static and window, simulated | real |\n|---|---|---|---|\n"
     )
-    for each in WINDOWS:
-        of = [line(result, each) for result in results]
+    for shown_window in WINDOWS:
+        of = [line(result, shown_window) for result in results]
         real, drifts = of[: len(GAMES)], of[len(GAMES) :]
         below = (f"{sum(under for _, _, under in some)} of {len(some)}" for some in (drifts, real))
-        text += f"| {each:,} | {max(apart for _, apart, _ in of):+.2%} | {' | '.join(below)} |\n"
+        text += f"| {shown_window:,} | {max(apart for _, apart, _ in of):+.2%} | {' | '.join(below)} |\n"
     slack = max((result["online"]["0"] - result["bound"]) * result["rows"] for result in results)
     text += f"""
 The 20 simulated streams of {ROWS:,} rows have four sizes of drift of each of five kinds; predictions are too confident

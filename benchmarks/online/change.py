@@ -76,8 +76,8 @@ def run(drift: str, seed: int) -> list[float] | None:
         buckets.append(calibrant.tally(p[start:end], labels[start:end]))
         factors.append(log_factors(buckets[-1].tally))
         if end > BEFORE and evidence(np.array(factors)).log_e >= -math.log(ALPHA):
-            found = calibrant.change_time(buckets, (np.append(-phase, ends[: len(buckets)]) - BEFORE).tolist())
-            return [float(end - BEFORE), found.time, *found.interval]
+            estimate = calibrant.change_time(buckets, (np.append(-phase, ends[: len(buckets)]) - BEFORE).tolist())
+            return [float(end - BEFORE), estimate.time, *estimate.interval]
     return None
 
 

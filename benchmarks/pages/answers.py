@@ -91,12 +91,12 @@ _SHARED = frozenset({"JobSummary", "MapSummary", "PowerLawNumbers", "RowsReading
 
 @cache
 def _modules() -> list[types.ModuleType]:
-    return [importlib.import_module(found.name) for found in pkgutil.walk_packages(schemas.__path__, "schemas.")]
+    return [importlib.import_module(module.name) for module in pkgutil.walk_packages(schemas.__path__, "schemas.")]
 
 
 def _defined(module: types.ModuleType) -> list[type[BaseModel]]:
-    found = [value for value in vars(module).values() if inspect.isclass(value) and issubclass(value, BaseModel)]
-    return [value for value in found if value.__module__ == module.__name__]
+    models = [value for value in vars(module).values() if inspect.isclass(value) and issubclass(value, BaseModel)]
+    return [value for value in models if value.__module__ == module.__name__]
 
 
 def _inside(hint: Any) -> Iterator[type[BaseModel]]:
@@ -289,12 +289,12 @@ def _default(field: FieldInfo, names: _Names) -> str:
 def _value(value: Any, names: _Names) -> str:
     """The source of a default."""
     if isinstance(value, BaseModel):
-        given = ", ".join(
+        arguments = ", ".join(
             f"{name}={_value(getattr(value, name), names)}"
             for name in type(value).model_fields
             if name in value.model_fields_set
         )
-        return f"{names.use(f'calibrant.client.answers.{_module(type(value))}', type(value).__name__)}({given})"
+        return f"{names.use(f'calibrant.client.answers.{_module(type(value))}', type(value).__name__)}({arguments})"
     if isinstance(value, list):
         return f"[{', '.join(_value(item, names) for item in value)}]"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -433,13 +433,13 @@ def _of_rows(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Metho
     signature += [argument.signature for argument in (*named, *([] if beside is None else [beside]))]
     parts = ", ".join("batch" if part == "{batch}" else f'"{part}"' for part in call.path.strip("/").split("/"))
     path = f"path_of({parts})" if appends else f'"{call.path}"'
-    given = "{" + ", ".join(f'"{name}": {value}' for name, value in sent_fields.items()) + "}"
+    sent_mapping = "{" + ", ".join(f'"{name}": {value}' for name, value in sent_fields.items()) + "}"
     positional = ["batch", "own_labels"] if has_batch else ["predictions", "[] if labels is None else [labels]"]
     others = [] if is_stored else [*(positional if of_classes else ["observed"])]
     others += {HTML: [f'accept="{HTML}"'], SVG: ["accept=media_of(form)"]}.get(method.media or "", [])
     others += ["key=key"] if appends else []
     sends = "with_class_rows" if of_classes else "with_forecast_rows"
-    sent = f"{sends}({', '.join(['self._patience', path, '{}' if is_stored else 'rows', given, *others])})"
+    sent = f"{sends}({', '.join(['self._patience', path, '{}' if is_stored else 'rows', sent_mapping, *others])})"
     returned, meaning, source = _read(call, method, sent)
     sections = {
         "Parameters": "\n".join(argument.entry for argument in (*leading, *named, *([] if rows is None else [rows]))),
@@ -514,7 +514,7 @@ def _keys_of(hint: Any) -> str:
 
 def _argument_type(hint: Any, name: str) -> str:
     """The source of the type of an argument, which may be a mapping, and a record in place of an id."""
-    spelled = {"Mapping[str, Any]" if _plain_member(each) is dict else _type(each) for each in _members(hint)}
+    spelled = {"Mapping[str, Any]" if _plain_member(member) is dict else _type(member) for member in _members(hint)}
     return " | ".join([*sorted(spelled, reverse=True), *([_RECORDS[name]] if name in _RECORDS else [])])
 
 
@@ -526,13 +526,13 @@ def _plain_member(member: Any) -> Any:
 
 def _spoken_type(hint: Any, name: str) -> str:
     names = {"list": "sequence", "dict": "mapping"}
-    spelled = ["str" if get_origin(each) is Literal else _plain_member(each).__name__ for each in _members(hint)]
-    of_list = next((_members(get_args(each)[0]) for each in _members(hint) if get_origin(each) is list), None)
+    spelled = ["str" if get_origin(member) is Literal else _plain_member(member).__name__ for member in _members(hint)]
+    of_list = next((_members(get_args(member)[0]) for member in _members(hint) if get_origin(member) is list), None)
     if of_list is not None:
-        of = [names.get(each, each) for each in (_plain_member(each).__name__ for each in of_list)]
+        of = [names.get(member, member) for member in (_plain_member(member).__name__ for member in of_list)]
         return f"sequence of {' or '.join(dict.fromkeys(of))}"
     record = [_RECORDS[name]] if name in _RECORDS else []
-    return " or ".join([*(names.get(each, each) for each in spelled), *record])
+    return " or ".join([*(names.get(member, member) for member in spelled), *record])
 
 
 _FIXED = frozenset({"prediction_kind"})

@@ -77,7 +77,7 @@ def columns_page() -> str:
         "Quantiles as lists, and their levels": column_names.QUANTILES | column_names.LEVELS,
         "Level of intervals": column_names.LEVEL,
     }
-    names = [f"| {what} | {_listed(found)} |" for what, found in known.items()]
+    names = [f"| {what} | {_listed(names_of_field)} |" for what, names_of_field in known.items()]
     rules = [line for step in STEPS for line in (_RULES.format(step=step), *map(_row, rules_of(step)))]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]
     pairs = [f"| `{negative}` | `{positive}` |" for negative, positive in PAIRS]

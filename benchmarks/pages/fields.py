@@ -67,7 +67,7 @@ def _type(schema: dict[str, Any]) -> str:
         return f"[{name}](#{name.lower()})"
     for key in ("anyOf", "oneOf", "allOf"):
         if key in schema:
-            return " or ".join(dict.fromkeys(_type(each) for each in schema[key]))
+            return " or ".join(dict.fromkeys(_type(member) for member in schema[key]))
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema and len(schema["enum"]) <= _MOST_VALUES:

@@ -24,10 +24,14 @@ _ROWS = """
 def formats_page() -> str:
     """The page."""
     lines = [_HEAD]
-    for one in FORMATS:
-        if one.read is not None:
-            options = "in the body" if one.options_in_body else "in the query"
-            lines.append(f"| `{one.media_type}` | {options} | {one.request} | {one.response} |")
+    for body_format in FORMATS:
+        if body_format.read is not None:
+            options = "in the body" if body_format.options_in_body else "in the query"
+            lines.append(f"| `{body_format.media_type}` | {options} | {body_format.request} | {body_format.response} |")
     lines.append(_ROWS)
-    lines += [f"| `{one.media_type}` | {one.rows} |" for one in FORMATS if one.read_rows is not None]
+    lines += [
+        f"| `{body_format.media_type}` | {body_format.rows} |"
+        for body_format in FORMATS
+        if body_format.read_rows is not None
+    ]
     return "\n".join(lines) + "\n"

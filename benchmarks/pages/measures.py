@@ -42,7 +42,7 @@ def catalogue_page() -> str:
 
 def _entry(measure: Measure) -> str:
     of = " and ".join(
-        word for word, given in (("event", measure.event), ("the vector", measure.vector)) if given is not None
+        word for word, compute in (("event", measure.event), ("the vector", measure.vector)) if compute is not None
     )
     options = "; ".join(f"`{name}` ({option.default}: {option.allowed})" for name, option in measure.options.items())
     upper = "no upper end" if measure.highest is None else f"{measure.highest:g}"

@@ -62,12 +62,14 @@ def _row(kind: str, reads: str, memory: Memory) -> str:
 def _formats() -> str:
     """The rows of the formats."""
     arrays = [
-        _row(f"`{one.media_type}`", "every call" if one.options_in_body else "rows", one.memory)
-        for one in FORMATS
-        if one.memory
+        _row(f"`{body_format.media_type}`", "every call" if body_format.options_in_body else "rows", body_format.memory)
+        for body_format in FORMATS
+        if body_format.memory
     ]
     rows = [
-        _row(f"monitors' `{one.media_type}`", "rows of monitors", one.rows_memory) for one in FORMATS if one.rows_memory
+        _row(f"monitors' `{body_format.media_type}`", "rows of monitors", body_format.rows_memory)
+        for body_format in FORMATS
+        if body_format.rows_memory
     ]
     return "\n".join([*arrays, *rows])
 

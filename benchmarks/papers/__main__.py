@@ -38,25 +38,25 @@ def page() -> str:
 def _filled(line: str) -> str:
     links = list(_LINK.finditer(line))
 
-    def value(found: re.Match[str]) -> str:
-        after = (link for link in links if link.start() > found.start())
+    def value(place: re.Match[str]) -> str:
+        after = (link for link in links if link.start() > place.start())
         link = next(after, links[-1] if links else None)
         if link is None:
-            raise ValueError(f"{found[0]} has no link to a page")
+            raise ValueError(f"{place[0]} has no link to a page")
         try:
-            return _value(found[1], *link.groups())
+            return _value(place[1], *link.groups())
         except (LookupError, StopIteration):
-            raise LookupError(f"{link[1]}#{link[2]} has no {found[0]}") from None
+            raise LookupError(f"{link[1]}#{link[2]} has no {place[0]}") from None
 
     return _PLACEHOLDER.sub(value, line)
 
 
 def _value(place: str, name: str, anchor: str) -> str:
     if place.startswith("/"):
-        found = re.search(place[1:-1], _section(name, anchor), re.DOTALL)
-        if found is None:
+        figure = re.search(place[1:-1], _section(name, anchor), re.DOTALL)
+        if figure is None:
             raise LookupError(place)
-        return found[1]
+        return figure[1]
     *other, row, column = place.split("|")
     rows = _rows(_section(name, *other or [anchor]))
     if not row:
@@ -98,11 +98,11 @@ def _anchor(heading: str) -> str:
 
 def _rows(text: str) -> list[tuple[str, dict[str, str]]]:
     """Return the rows of a text's tables: the first cell, and the others by the name of their column."""
-    found = []
+    filled_rows = []
     for table in re.findall(r"(?:^\|.*\n)+", text + "\n", re.MULTILINE):
         head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
-        found += [(row[0], dict(zip(head[1:], row[1:], strict=True))) for row in rows]
-    return found
+        filled_rows += [(row[0], dict(zip(head[1:], row[1:], strict=True))) for row in rows]
+    return filled_rows
 
 
 if __name__ == "__main__":

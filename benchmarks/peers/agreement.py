@@ -35,14 +35,14 @@ def rows() -> list[str]:
     """The table of shared definitions."""
     p, y = binary(N)
     probs, labels = matrix(20_000, 10)
-    found = [compared(shared, p, y) for shared in _of_binary(p, y)]
+    comparisons = [compared(shared, p, y) for shared in _of_binary(p, y)]
     rounded = np.round(p, 2)
-    found += [compared(shared, rounded, y) for shared in _on_borders(rounded, y)]
+    comparisons += [compared(shared, rounded, y) for shared in _on_borders(rounded, y)]
     wide = probs.astype(np.float64)
     wide /= wide.sum(axis=1, keepdims=True)  # calibrant renormalises rows, other libraries do not
-    found += [compared(shared, wide, labels) for shared in _of_matrix(wide, labels)]
+    comparisons += [compared(shared, wide, labels) for shared in _of_matrix(wide, labels)]
     small, few = wide[:2_000], labels[:2_000]
-    return [*found, *(compared(shared, *data) for shared, data in _of_kernels(p, y, small, few))]
+    return [*comparisons, *(compared(shared, *data) for shared, data in _of_kernels(p, y, small, few))]
 
 
 def _of_binary(p: Array, y: Labels) -> list[SharedDefinition]:
@@ -270,9 +270,9 @@ def _at_edge(p: Array, y: Labels, n_bins: int) -> dict[str, Number]:
 def shown(number: Number) -> str:
     """The value in a few digits, or the error."""
     try:
-        found = number()
+        figure = number()
     except CalibrationError as error:
         return f"refused: {error.code}"
     except Exception as error:  # any exception is a result here
         return type(error).__name__
-    return found if isinstance(found, str) else f"{float(found):.4f}".rstrip("0").rstrip(".")
+    return figure if isinstance(figure, str) else f"{float(figure):.4f}".rstrip("0").rstrip(".")

@@ -81,11 +81,11 @@ def recalibration(logits: Array, labels: Array) -> TimedMeasure:
     import statsmodels.api as sm
 
     p, x = expit(logits), sm.add_constant(logits)
-    one, family = np.ones(N), sm.families.Binomial()
+    intercept, family = np.ones(N), sm.families.Binomial()
 
     def peer() -> list[float]:
         both = sm.Logit(labels, x).fit(disp=0)
-        large = sm.GLM(labels, one, family, offset=logits).fit()
+        large = sm.GLM(labels, intercept, family, offset=logits).fit()
         both.conf_int(), large.conf_int()
         return [*both.params[::-1], *large.params]
 

@@ -73,9 +73,9 @@ def venn_abers() -> Seconds:
     new = p[:10_000]
 
     def theirs() -> None:
-        found = VennAbers()
-        found.fit(np.column_stack([1 - p, p]), y)
-        found.predict_proba(np.column_stack([1 - new, new]))
+        peer = VennAbers()
+        peer.fit(np.column_stack([1 - p, p]), y)
+        peer.predict_proba(np.column_stack([1 - new, new]))
 
     return medians(
         {"venn-abers": lambda: calibrant.fit("venn-abers", p, y).apply(new), "venn-abers, authors' package": theirs},
@@ -107,12 +107,14 @@ def temperature(n: int, n_classes: int) -> Seconds:
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 
-    given = type("Given", (_Given, ClassifierMixin, BaseEstimator), {})(n_classes)
+    classifier_type = type("Given", (_Given, ClassifierMixin, BaseEstimator), {})(n_classes)
     p, labels = matrix(n, n_classes)
     z = np.log(np.maximum(p, np.float32(2.0**-52)))
 
     def theirs() -> object:
-        return CalibratedClassifierCV(FrozenEstimator(given), method="temperature", ensemble=False).fit(z, labels)
+        return CalibratedClassifierCV(FrozenEstimator(classifier_type), method="temperature", ensemble=False).fit(
+            z, labels
+        )
 
     return medians(
         {

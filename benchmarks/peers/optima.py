@@ -72,12 +72,12 @@ def event_contenders(p: Array, y: Array) -> dict[str, dict[str, Fitted]]:
     }
 
 
-def vector_contenders(given: FilePredictions) -> dict[str, dict[str, Fitted]]:
+def vector_contenders(predictions_file: FilePredictions) -> dict[str, dict[str, Fitted]]:
     """The same for the whole vector, on the given logits or the logarithms of the probabilities."""
     from netcal.scaling import TemperatureScaling
     from sklearn.linear_model import LogisticRegression
 
-    values, labels, scale = given
+    values, labels, scale = predictions_file
     of_logits = scale == "logit"
     if not of_logits:
         values = np.maximum(values, _CLIP)
@@ -89,20 +89,20 @@ def vector_contenders(given: FilePredictions) -> dict[str, dict[str, Fitted]]:
         return lambda: fit().apply(values)
 
     def netcal() -> Array:
-        found = TemperatureScaling().fit(p, labels).transform(p)
-        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+        calibrated = TemperatureScaling().fit(p, labels).transform(p)
+        return calibrated if calibrated.ndim == 2 else np.column_stack([1.0 - calibrated, calibrated])
 
     def theirs() -> Array:
-        found = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, labels)
-        scores = found.decision_function(z)
+        regression = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, labels)
+        scores = regression.decision_function(z)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
         return np.exp(log_softmax(scores, axis=1))
 
-    found = {"temperature": {"calibrant": ours("temperature"), "netcal": netcal}}
+    contenders = {"temperature": {"calibrant": ours("temperature"), "netcal": netcal}}
     if values.shape[1] <= _MOST_CLASSES:
-        found["matrix"] = {"calibrant": ours("matrix", strength=0.0), "scikit-learn": theirs}
-    return found
+        contenders["matrix"] = {"calibrant": ours("matrix", strength=0.0), "scikit-learn": theirs}
+    return contenders
 
 
 def _loss(fit: Fitted, labels: Array, family: str) -> float | str:
@@ -120,11 +120,16 @@ def _loss(fit: Fitted, labels: Array, family: str) -> float | str:
 
 def rows(path: Path, dtype: Any) -> list[str]:
     """The table's rows of one file in one precision."""
-    given = read_file(path)
-    given = given._replace(values=given.values.astype(dtype))
-    event = reduce(read_batch(given.values, given.labels, scale=given.scale), "confidence")
-    found = []
-    parts = [(event_contenders(event.p, event.y.astype(int)), event.y), (vector_contenders(given), given.labels)]
+    predictions_file = read_file(path)
+    predictions_file = predictions_file._replace(values=predictions_file.values.astype(dtype))
+    event = reduce(
+        read_batch(predictions_file.values, predictions_file.labels, scale=predictions_file.scale), "confidence"
+    )
+    lines = []
+    parts = [
+        (event_contenders(event.p, event.y.astype(int)), event.y),
+        (vector_contenders(predictions_file), predictions_file.labels),
+    ]
     for contenders, labels in parts:
         for family, fits in contenders.items():
             losses = {name: _loss(fit, labels, family) for name, fit in fits.items()}
@@ -139,8 +144,8 @@ def rows(path: Path, dtype: Any) -> list[str]:
                 "no map" if isinstance(ours, str) else "yes" if ours <= min(theirs, default=ours) + 1e-9 else "**no**"
             )
             shown = ours if isinstance(ours, str) else f"{ours:.10f}"
-            found.append(f"| {path.stem} | {np.dtype(dtype).name} | {family} | {shown} | {others} | {verdict} |")
-    return found
+            lines.append(f"| {path.stem} | {np.dtype(dtype).name} | {family} | {shown} | {others} | {verdict} |")
+    return lines
 
 
 def main() -> None:

@@ -54,21 +54,21 @@ def torchcp() -> ModuleType:
     from torchcp.classification.score.raps import RAPS
 
     torch.set_default_dtype(torch.float64)  # its penalties would be in single precision
-    found = ModuleType("found")
+    stand_in = ModuleType("found")
     parts = {"APS": APS, "LAC": LAC, "RAPS": RAPS, "SplitPredictor": SplitPredictor, "torch": torch}
-    vars(found).update(parts, ClusteredPredictor=ClusteredPredictor)
-    return found
+    vars(stand_in).update(parts, ClusteredPredictor=ClusteredPredictor)
+    return stand_in
 
 
 def halves(path: Path, seed: int) -> Halves:
     """The rows of the fit and the others, as probabilities whose rows sum to 1."""
-    given = read_file(path)
-    p = given.values.astype(np.float64)
-    p = softmax(p, axis=1) if given.scale == "logit" else np.clip(p, 0.0, 1.0)
+    predictions_file = read_file(path)
+    p = predictions_file.values.astype(np.float64)
+    p = softmax(p, axis=1) if predictions_file.scale == "logit" else np.clip(p, 0.0, 1.0)
     p /= p.sum(axis=1, keepdims=True)
     order = np.random.default_rng(seed).permutation(len(p))
     fit, new = order[: len(p) // 2], order[len(p) // 2 :]
-    return p[fit], given.labels[fit], p[new], given.labels[new]
+    return p[fit], predictions_file.labels[fit], p[new], predictions_file.labels[new]
 
 
 # --- The same sets: LAC and MAPIE, RAPS and TorchCP
@@ -140,7 +140,7 @@ def raps_sets(rows: Halves, numbers: tuple[Array, Array]) -> Array:
 
 def same_sets(cp: Any, files: Sequence[Path]) -> list[str]:
     """The table of sets that differ."""
-    found = []
+    lines = []
     for path in files:
         differing = {"lac": 0, "raps": 0, "raps, random": 0}
         cells = tied = 0
@@ -156,8 +156,8 @@ def same_sets(cp: Any, files: Sequence[Path]) -> list[str]:
                 score = cp.RAPS("identity", randomized=name != "raps", penalty=PENALTY, kreg=K_REG)
                 theirs = torchcp_sets(cp, score, rows, numbers)
                 differing[name] += int((raps_sets(rows, numbers) != theirs).sum())
-        found.append(f"| {path.stem} | {cells:,} | {tied:,} | {' | '.join(map(str, differing.values()))} |")
-    return found
+        lines.append(f"| {path.stem} | {cells:,} | {tied:,} | {' | '.join(map(str, differing.values()))} |")
+    return lines
 
 
 # --- Coverage by class
@@ -216,7 +216,7 @@ def timed(run: Callable[[], Any]) -> float:
 
 def times(cp: Any) -> list[str]:
     """The table of times of fit and application together."""
-    torch, random, found = cp.torch, np.random.default_rng(0), []
+    torch, random, lines = cp.torch, np.random.default_rng(0), []
     torch.set_num_threads(1)
     logits = random.standard_normal((ROWS, CLASSES), np.float32)
     logits *= 3.0
@@ -241,8 +241,8 @@ def times(cp: Any) -> list[str]:
         grown = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
         part, other = timed(lambda run=ours: run(logits[:SHARED_ROWS], y[:SHARED_ROWS])), timed(theirs)  # type: ignore[misc]
-        found.append(f"| {method} | {whole:.2f} | {grown:.0f} | {part:.2f} | {other:.2f} | {other / part:.1f} |")
-    return found
+        lines.append(f"| {method} | {whole:.2f} | {grown:.0f} | {part:.2f} | {other:.2f} | {other / part:.1f} |")
+    return lines
 
 
 def main() -> None:

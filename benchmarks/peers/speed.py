@@ -84,7 +84,7 @@ def bootstrap() -> Seconds:
         chosen = zip(*calibration.utils.resample(pairs), strict=True)
         return float(calibration.get_ece(*map(np.array, chosen), num_bins=BINS))
 
-    found = medians(
+    seconds = medians(
         {
             "equal-width": lambda: calibrant.evaluate(p, y, measures=EQUAL_WIDTH, interval=0.95, resamples=RESAMPLES),
             "equal-width alone": lambda: calibrant.evaluate(p, y, measures=EQUAL_WIDTH),
@@ -93,7 +93,7 @@ def bootstrap() -> Seconds:
         },
         rounds=ROUNDS,
     )
-    return found | {"numpy": _extrapolated(one_by_numpy), "uncertainty-calibration": _extrapolated(one_by_pairs)}
+    return seconds | {"numpy": _extrapolated(one_by_numpy), "uncertainty-calibration": _extrapolated(one_by_pairs)}
 
 
 def smooth() -> Seconds | None:

@@ -43,13 +43,13 @@ def main() -> None:
     with Pool(asked.processes, multiprocessing.get_context("spawn")) as pool:
         for name, _ in zip(model.MODELS, pool.map(experiment.predict, model.MODELS), strict=True):
             print(f"model ready: {name}", flush=True)
-        kept, results = current(RECORDS, __file__), stored()
+        record_file, results = current(RECORDS, __file__), stored()
         left = [job for job in jobs(asked.repetitions) if job not in results]
         running = {pool.submit(experiment.run, job): job for job in left}
         for count, finished in enumerate(as_completed(running), 1):
             job = running[finished]
             results[job] = finished.result()
-            append(kept, [job, results[job]])
+            append(record_file, [job, results[job]])
             print(f"{count} of {len(left)}: {', '.join(map(str, job))}", flush=True)
         facts = dict(zip(model.MODELS, pool.map(experiment.describe, model.MODELS), strict=True))
     publish(PAGE, page(results, facts))

@@ -58,11 +58,11 @@ class EvaluatorArrays:
         0 if an evaluator gives all calibrators the same error.
         """
         ece, ce = (np.moveaxis(self.of(values, names), 3, -1) for values in (self.ece[1], self.ce[truth, 1]))
-        found = np.zeros(ece.shape[:-1])
-        for at in np.ndindex(*found.shape):
+        correlations = np.zeros(ece.shape[:-1])
+        for at in np.ndindex(*correlations.shape):
             if np.ptp(ece[at]) > 0 and np.ptp(ce[at]) > 0:
-                found[at] = spearmanr(ece[at], ce[at]).statistic
-        return found
+                correlations[at] = spearmanr(ece[at], ce[at]).statistic
+        return correlations
 
 
 def complete_seeds(results: Mapping[ExperimentPart, Sequence[Record]], kind: str) -> int:
@@ -103,15 +103,15 @@ def calibrator_distances(
 ) -> Floats:
     """|c_hat - c*| of some calibrators, in thousandths: ``(calibrator, model, event)``, mean over complete seeds."""
     seeds = complete_seeds(results, "calibrators")
-    found = np.zeros((len(calibrators), len(_MODELS), len(EVENTS)))
+    distances = np.zeros((len(calibrators), len(_MODELS), len(EVENTS)))
     for job, records in results.items():
         if job.kind == "calibrators" and job.calibrator in calibrators and job.seed < seeds:
             place = calibrators.index(job.calibrator), _MODELS.index(job.model)
             for record in records:
-                found[*place, EVENTS.index(record["event"])] += (
+                distances[*place, EVENTS.index(record["event"])] += (
                     1e3 * possible(record["distance"], "distance of maps", low=0.0) / seeds
                 )
-    return found
+    return distances
 
 
 def mean_ranks(values: Floats) -> Floats:

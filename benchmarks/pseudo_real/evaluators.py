@@ -81,23 +81,23 @@ class Estimate:
 
 def estimates(event: Event, names: Sequence[str], seed: int) -> dict[str, Estimate]:
     """Fit the evaluators to the rows of an event. Errors of bins are debiased, as in the paper."""
-    found: dict[str, Estimate] = {}
+    by_name: dict[str, Estimate] = {}
     for name in names:
-        if name in found:
+        if name in by_name:
             continue
         if name in _BINNED:
-            found[name] = _binned(name, event, seed)
+            by_name[name] = _binned(name, event, seed)
         elif name.startswith("PL_DE"):
-            found |= _by_evolution(event, 2 if name == QUADRATIC else 1, seed)
+            by_name |= _by_evolution(event, 2 if name == QUADRATIC else 1, seed)
         elif name.startswith(("PL ", "PL3 ")):
-            found |= _piecewise(name.removesuffix(" no rule"), event, seed)
+            by_name |= _piecewise(name.removesuffix(" no rule"), event, seed)
         elif name in _ORDER_PRESERVING:
-            found[name] = _plain(_order_preserving(_ORDER_PRESERVING[name], event), event)
+            by_name[name] = _plain(_order_preserving(_ORDER_PRESERVING[name], event), event)
         elif name == "identity":
-            found[name] = _plain(Identity(), event)
+            by_name[name] = _plain(Identity(), event)
         else:
-            found[name] = _plain(_curve(*_CURVES[name], event, seed)[0], event)
-    return {name: found[name] for name in names}
+            by_name[name] = _plain(_curve(*_CURVES[name], event, seed)[0], event)
+    return {name: by_name[name] for name in names}
 
 
 def _plain(fitted: Map, event: Event) -> Estimate:
@@ -141,8 +141,8 @@ def _by_evolution(event: Event, degree: int, seed: int) -> dict[str, Estimate]:
     """
 
     def curve(**options: int) -> tuple[Map, dict[str, Any]]:
-        raw, found = _curve("pl-de", {"degree": degree, **options}, event, seed)
-        return lambda p: np.clip(raw(p), 0.0, 1.0), found
+        raw, diagnostics = _curve("pl-de", {"degree": degree, **options}, event, seed)
+        return lambda p: np.clip(raw(p), 0.0, 1.0), diagnostics
 
     fitted, diagnostics = curve()
     if degree == 2:

@@ -60,10 +60,10 @@ def jobs(repetitions: int) -> list[ExperimentPart]:
 
 
 def _of_seed(seed: int) -> list[ExperimentPart]:
-    found = [ExperimentPart("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
-    found += [ExperimentPart("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
+    parts = [ExperimentPart("calibrators", *names, "", seed) for names in product(model.MODELS, (*CALIBRATORS, FINER))]
+    parts += [ExperimentPart("evaluators", m, c, event, seed) for m, event, c in product(model.MODELS, EVENTS, SIX)]
     # Real predictions, beside which these stand, are evaluated under confidence alone.
-    return found + [ExperimentPart("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
+    return parts + [ExperimentPart("biases", m, c, "confidence", seed) for m, c in product(model.MODELS, FIVE)]
 
 
 def run(job: ExperimentPart) -> list[Record]:

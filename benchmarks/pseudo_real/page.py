@@ -127,12 +127,12 @@ def calibrator_tables(results: Mapping[ExperimentPart, Sequence[Record]]) -> lis
     ]  # fmt: skip
 
 
-def _main_tables(found: EvaluatorArrays) -> list[str]:
+def _main_tables(evaluated: EvaluatorArrays) -> list[str]:
     """Tables 2, 3, F8 and F9."""
     published = list(PUBLISHED["T2"].values())
     parts = [
         ranked(
-            "Table 3 (arXiv: Table 2): evaluators, |c_hat - c*|", TEN, _marginal(found.distances(TEN)), published,
+            "Table 3 (arXiv: Table 2): evaluators, |c_hat - c*|", TEN, _marginal(evaluated.distances(TEN)), published,
             label="paper, all",
         )
     ]  # fmt: skip
@@ -141,7 +141,7 @@ def _main_tables(found: EvaluatorArrays) -> list[str]:
         ("Table 12 (arXiv: F8), true map of bins with slope 1", "F8", "slope 1"),
         ("Table 13 (arXiv: F9), true map of flat bins", "F9", "flat"),
     ):
-        errors, ranks = found.errors(TEN, truth=truth), found.rank_correlations(TEN, truth=truth)
+        errors, ranks = evaluated.errors(TEN, truth=truth), evaluated.rank_correlations(TEN, truth=truth)
         lines = [f"## {title}: errors of the calibration error, and ranking of the calibrators", ""]
         lines += [_line(["", *TEN]), _line(["---"] * (len(TEN) + 1))]
         for name, values, kind, digits in (
@@ -157,34 +157,34 @@ def _main_tables(found: EvaluatorArrays) -> list[str]:
     return parts
 
 
-def _tables(found: EvaluatorArrays) -> list[str]:
+def _tables(evaluated: EvaluatorArrays) -> list[str]:
     """Tables F2 to F7 and F10 to F19."""
     paper = PUBLISHED["mean ranks"]
     distance, error = "|c_hat - c*|", "|ECE - CE|"
     wide = (
-        ("F2", f"{distance}", _by_pair(found.distances(PAPER))),
-        ("F3", f"{distance}^2", _by_pair(found.distances(PAPER, 2))),
-        ("F4", f"{error}", _by_pair(found.errors(PAPER))),
-        ("F5", f"{error} of norm 2", _by_pair(found.errors(PAPER, 2))),
-        ("F6", f"{distance}, true map of bins with slope 1", _by_pair(found.distances(PAPER, truth="slope 1"))),
-        ("F7", f"{distance}, true map of flat bins", _by_pair(found.distances(PAPER, truth="flat"))),
-        ("F10", f"{distance} by number of rows", _by_size(found.distances(PAPER))),
-        ("F11", f"{error} by number of rows", _by_size(found.errors(PAPER))),
+        ("F2", f"{distance}", _by_pair(evaluated.distances(PAPER))),
+        ("F3", f"{distance}^2", _by_pair(evaluated.distances(PAPER, 2))),
+        ("F4", f"{error}", _by_pair(evaluated.errors(PAPER))),
+        ("F5", f"{error} of norm 2", _by_pair(evaluated.errors(PAPER, 2))),
+        ("F6", f"{distance}, true map of bins with slope 1", _by_pair(evaluated.distances(PAPER, truth="slope 1"))),
+        ("F7", f"{distance}, true map of flat bins", _by_pair(evaluated.distances(PAPER, truth="flat"))),
+        ("F10", f"{distance} by number of rows", _by_size(evaluated.distances(PAPER))),
+        ("F11", f"{error} by number of rows", _by_size(evaluated.errors(PAPER))),
     )
     narrow = (
-        ("F12", f"{distance}, families and losses", _FAMILIES, _by_pair(found.distances(_FAMILIES))),
-        ("F13", f"{error}, families and losses", _FAMILIES, _by_pair(found.errors(_FAMILIES))),
-        ("F14", f"{distance}, equal width and equal mass", _WIDTHS, _by_pair(found.distances(_WIDTHS))),
-        ("F15", f"{error}, equal width and equal mass", _WIDTHS, _by_pair(found.errors(_WIDTHS))),
-        ("F16", f"{distance}, with and without the 0.1 % rule", _RULES, _by_pair(found.distances(_RULES))),
-        ("F17", f"{error}, with and without the 0.1 % rule", _RULES, _by_pair(found.errors(_RULES))),
+        ("F12", f"{distance}, families and losses", _FAMILIES, _by_pair(evaluated.distances(_FAMILIES))),
+        ("F13", f"{error}, families and losses", _FAMILIES, _by_pair(evaluated.errors(_FAMILIES))),
+        ("F14", f"{distance}, equal width and equal mass", _WIDTHS, _by_pair(evaluated.distances(_WIDTHS))),
+        ("F15", f"{error}, equal width and equal mass", _WIDTHS, _by_pair(evaluated.errors(_WIDTHS))),
+        ("F16", f"{distance}, with and without the 0.1 % rule", _RULES, _by_pair(evaluated.distances(_RULES))),
+        ("F17", f"{error}, with and without the 0.1 % rule", _RULES, _by_pair(evaluated.errors(_RULES))),
     )
     parts = [ranked(f"{_number(name)}: {title}", PAPER, rows, paper[name]) for name, title, rows in wide]
     parts += [ranked(f"{_number(name)}: {title}", own, rows, paper[name]) for name, title, own, rows in narrow]
-    if found.seeds > 1:
+    if evaluated.seeds > 1:
         for name, title, values in (
-            ("F18", distance, found.distances(PAPER)),
-            ("F19", error, found.errors(PAPER)),
+            ("F18", distance, evaluated.distances(PAPER)),
+            ("F19", error, evaluated.errors(PAPER)),
         ):
             heading = f"{_number(name)}: standard deviation of {title} over the seeds"
             parts.append(ranked(heading, PAPER, _deviations(values), paper[name]))
@@ -198,14 +198,14 @@ def _number(name: str) -> str:
     return f"Table {int(name[1:]) + 4} (arXiv: {name})"
 
 
-def _beside(found: EvaluatorArrays) -> str:
+def _beside(evaluated: EvaluatorArrays) -> str:
     """Our own columns beside the paper's best."""
     names = (*OURS, "PL CE", "PL3 CE", "beta", "ES_15")
     lines = [_line(["", *names]), _line(["---"] * (len(names) + 1))]
     for title, values in (
-        ("abs(c_hat - c*)", found.distances(names)),
-        ("abs(ECE - CE)", found.errors(names)),
-        ("ECE - CE", found.biases(names)),
+        ("abs(c_hat - c*)", evaluated.distances(names)),
+        ("abs(ECE - CE)", evaluated.errors(names)),
+        ("ECE - CE", evaluated.biases(names)),
     ):
         lines.append(_line([title, *(f"{value:.2f}" for value in values.mean(axis=(1, 2, 3, 4, 5)))]))
     return "\n".join(lines)
@@ -225,18 +225,18 @@ def models_table(facts: Mapping[str, Record]) -> str:
     return "\n".join(lines)
 
 
-def remaining_errors(found: EvaluatorArrays) -> str:
+def remaining_errors(evaluated: EvaluatorArrays) -> str:
     """True calibration error after each of the six calibrators, mean over models, sizes and seeds."""
     lines = [_line(["calibrator", *map(event_name, EVENTS)]), _line(["---"] * (len(EVENTS) + 1))]
-    means = 1e3 * found.ce["isotonic", 1][0].mean(axis=(0, 3, 4))
-    for k, name in enumerate(found.calibrators):
+    means = 1e3 * evaluated.ce["isotonic", 1][0].mean(axis=(0, 3, 4))
+    for k, name in enumerate(evaluated.calibrators):
         lines.append(_line([name, *(f"{value:.2f}" for value in means[:, k])]))
     return "\n".join(lines)
 
 
-def order(found: EvaluatorArrays) -> str:
+def order(evaluated: EvaluatorArrays) -> str:
     """The order of Table 2, the paper's beside ours."""
-    values = found.distances(TEN).mean(axis=(1, 2, 3, 4, 5))
+    values = evaluated.distances(TEN).mean(axis=(1, 2, 3, 4, 5))
     ours = [f"{TEN[i]} {values[i]:.2f}" for i in np.argsort(values)]
     theirs = [f"{name} {value:.2f}" for name, value in sorted(PUBLISHED["T2"].items(), key=lambda item: item[1])]
     lines = [_line(["place", "paper", "here"]), _line(["---"] * 3)]
@@ -256,12 +256,12 @@ def calibrator_order(results: Mapping[ExperimentPart, Sequence[Record]]) -> str:
 
 
 def explanation(
-    found: EvaluatorArrays, results: Mapping[ExperimentPart, Sequence[Record]], facts: Mapping[str, Record]
+    evaluated: EvaluatorArrays, results: Mapping[ExperimentPart, Sequence[Record]], facts: Mapping[str, Record]
 ) -> str:
     """Why the orders differ, with the figures that show it."""
-    identity, best = found.distances(("identity", "PL CE")).mean(axis=(1, 2, 3, 4, 5))
+    identity, best = evaluated.distances(("identity", "PL CE")).mean(axis=(1, 2, 3, 4, 5))
     coarse, fine = calibrator_distances(results, ("Scaling-Binning", FINER)).mean(axis=(1, 2))
-    failing = found.distances(("KDE", "IOP_OP")).mean(axis=(1, 2, 3, 4, 5))
+    failing = evaluated.distances(("KDE", "IOP_OP")).mean(axis=(1, 2, 3, 4, 5))
     straight = 1e3 * max(distance for fact in facts.values() for distance in fact["platt"].values())
     return f"""Reasons for differences:
 
@@ -286,9 +286,9 @@ def explanation(
 
 def page(results: Mapping[ExperimentPart, Sequence[Record]], facts: Mapping[str, Record]) -> str:
     """The whole page."""
-    found = arrays(results, "evaluators", EVALUATORS, SIX)
+    evaluated = arrays(results, "evaluators", EVALUATORS, SIX)
     fits = complete_seeds(results, "calibrators")
-    last = "F19" if found.seeds > 1 else "F17"
+    last = "F19" if evaluated.seeds > 1 else "F17"
     head = f"""# Pseudo-real tables of the fit-on-test paper
 
 Generated by `make pseudo-real`. This is the experiment of Kangsepp, Valk & Kull (2022) on pseudo-real data (their
@@ -302,7 +302,7 @@ images (CIFAR-5m). The models are real classifiers, trained on few rows. Their c
 
 Three models and four events are 12 pairs, as in the paper. Calibrators are fitted to {CALIBRATION_ROWS:,} rows: each of
 the 20 for Table 2 ({fits} of {SEEDS} sets of rows), and six for the other tables, whose outputs are evaluated on 1,000,
-3,000 and 10,000 other rows, {found.seeds} of {SEEDS} times each, without using a row twice. The true map c* of each
+3,000 and 10,000 other rows, {evaluated.seeds} of {SEEDS} times each, without using a row twice. The true map c* of each
 output is an isotonic regression on {TRUTH_ROWS:,} rows that are used for nothing else; distances of maps are measured
 on {DISTANCE_ROWS:,} of them. Other estimates of c* have {TRUE_BINS} bins of equal mass.
 
@@ -314,21 +314,21 @@ in thousandths, with the rank in the row in brackets; the best is bold.
 
 Mean |c_hat - c*| of the evaluators (Table 3; arXiv: Table 2):
 
-{order(found)}
+{order(evaluated)}
 
 Mean ranks of the calibrators (Table 5; arXiv: F1):
 
 {calibrator_order(results)}
 
-{explanation(found, results, facts)}
+{explanation(evaluated, results, facts)}
 True calibration error after each of the six calibrators, the mean over models, sizes and seeds, in thousandths:
 
-{remaining_errors(found)}
+{remaining_errors(evaluated)}
 
 Two columns that the paper does not have, beside some that it has: `identity` takes the predictions as they are, and
 `averaged` is the library's average of many maps. Means over everything:
 
-{_beside(found)}
+{_beside(evaluated)}
 """
-    parts = [head, *calibrator_tables(results), *_main_tables(found), *_tables(found)]
+    parts = [head, *calibrator_tables(results), *_main_tables(evaluated), *_tables(evaluated)]
     return "\n".join(parts).replace("|c_hat - c*|^2", "(c_hat - c*)^2")

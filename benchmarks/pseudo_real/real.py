@@ -55,14 +55,18 @@ Answer = dict[str, Any]
 
 def run(path: Path, calibrator: str) -> Answer:
     """Fit a calibrator to a random half, and report the calibration errors of the other half by every evaluator."""
-    given = read_file(path)
-    training, held_out = np.array_split(np.random.default_rng(0).permutation(len(given.labels)), 2)
-    batch = read_batch(given.values[training], given.labels[training], scale=given.scale)
+    predictions_file = read_file(path)
+    training, held_out = np.array_split(np.random.default_rng(0).permutation(len(predictions_file.labels)), 2)
+    batch = read_batch(
+        predictions_file.values[training], predictions_file.labels[training], scale=predictions_file.scale
+    )
     try:
         fitted = Fitting.read(VECTOR[calibrator], {}, "canonical").run(batch, FitContext())
     except CalibrationError as error:
         return {"problem": error.code}
-    tested = read_batch(given.values[held_out], given.labels[held_out], scale=given.scale)
+    tested = read_batch(
+        predictions_file.values[held_out], predictions_file.labels[held_out], scale=predictions_file.scale
+    )
     event = event_of(fitted.apply_checked(tested.predictions), tested.labels, "confidence")
     return {str(size): errors_of_subsets(event, size, count) for size, count in SUBSETS}
 
@@ -71,12 +75,12 @@ def errors_of_subsets(event: Event, size: int, count: int) -> dict[str, list[flo
     """The calibration errors of random subsets of an event, by evaluator; of all rows if there are not enough."""
     random = np.random.default_rng(1)
     n = min(size, len(event)) or len(event)
-    found: dict[str, list[float]] = {name: [] for name in NINE}
+    errors: dict[str, list[float]] = {name: [] for name in NINE}
     for seed in range(count):
         rows = random.choice(len(event), n, replace=False)
         for name, estimate in estimates(Event(event.p[rows], event.y[rows]), NINE, seed).items():
-            found[name].append(estimate.errors[0])
-    return found
+            errors[name].append(estimate.errors[0])
+    return errors
 
 
 def page(answers: Mapping[RealTask, Answer], pseudo: Floats, seeds: int, wanted: Sequence[str]) -> str:
@@ -213,10 +217,10 @@ def main() -> None:
     parser.add_argument("--most-classes", type=int, help="run no files with more classes, whose fits take minutes")
     asked = parser.parse_args()
     # Before the long part, so that it fails at once without the records of the pseudo-real experiment.
-    found = arrays(stored(), "biases", NINE, FIVE)
-    pseudo = found.biases(NINE)[:, :, EVENTS.index("confidence")].mean(axis=(1, 2, 4)).T
-    kept = current("pseudo-real/real", __file__)
-    answers: dict[RealTask, Answer] = {RealTask(*task): answer for task, answer in read(kept)}
+    evaluated = arrays(stored(), "biases", NINE, FIVE)
+    pseudo = evaluated.biases(NINE)[:, :, EVENTS.index("confidence")].mean(axis=(1, 2, 4)).T
+    record_file = current("pseudo-real/real", __file__)
+    answers: dict[RealTask, Answer] = {RealTask(*task): answer for task, answer in read(record_file)}
     every = classifiers(asked.folder)
     paths = [path for path in every if asked.most_classes is None or _classes(path) <= asked.most_classes]
     for path in paths:
@@ -224,11 +228,11 @@ def main() -> None:
             task = RealTask(path.stem, calibrator)
             if task not in answers:
                 answers[task] = run(path, calibrator)
-                append(kept, [task, answers[task]])
+                append(record_file, [task, answers[task]])
                 print(*task, flush=True)
     wanted = [path.stem for path in every]
     known = {task: answer for task, answer in answers.items() if task.file in wanted}
-    publish(PAGE, page(known, pseudo, found.seeds, wanted))
+    publish(PAGE, page(known, pseudo, evaluated.seeds, wanted))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

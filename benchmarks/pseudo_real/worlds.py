@@ -184,9 +184,9 @@ def distances(answers: Answers, names: Sequence[str]) -> Floats:
         [[answer[name] for name in names] for task, answer in answers.items() if task[:3] == ("calibrators", *world)]
         for world in WORLDS
     ]
-    found = np.array([np.mean(rows, axis=0) for rows in of_seeds])
-    possible(found, "distance of maps", low=0.0)
-    return 1e3 * found
+    means = np.array([np.mean(rows, axis=0) for rows in of_seeds])
+    possible(means, "distance of maps", low=0.0)
+    return 1e3 * means
 
 
 def evaluated(answers: Answers, names: Sequence[str], what: str) -> Floats:

@@ -27,36 +27,40 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = KEPT / "records" / f"revisiting-{here().digest}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept = {
+    logits_by_family = {
         family: {name: _predicted(folder / f"{family} {name}.npz", train) for name, train in own.items()}
         for family, own in {**families(), "label smoothing": smoothed()}.items()
     }
-    measured = {family: {name: _measured(each) for name, each in own.items()} for family, own in kept.items()}
+    measured = {
+        family: {name: _measured(logits) for name, logits in own.items()} for family, own in logits_by_family.items()
+    }
     smoothing = measured.pop("label smoothing")
-    found = SeverityResults(measured, smoothing, decisions(kept))
-    drawn = pictures(found)
+    results = SeverityResults(measured, smoothing, decisions(logits_by_family))
+    drawn = pictures(results)
     for name, picture in drawn.items():
         (DOCS / "pictures" / f"revisiting-{name}.svg").write_bytes(picture.content)
-    publish(DOCS / "benchmarks" / "revisiting.md", page(found, drawn))
+    publish(DOCS / "benchmarks" / "revisiting.md", page(results, drawn))
 
 
 def _predicted(path: Path, train: Train) -> list[SeverityLogits]:
     """The predictions of every severity, from the file if it exists."""
     if not path.exists():
-        each = predictions(train)
+        splits = predictions(train)
         part = path.with_suffix(".part.npz")
         arrays: dict[str, Any] = {
-            name: np.stack([getattr(one, name) for one in each]) for name in SeverityLogits._fields
+            name: np.stack([getattr(split, name) for split in splits]) for name in SeverityLogits._fields
         }
         np.savez(part, **arrays)
         part.rename(path)
         print(path.stem, flush=True)
     with np.load(path) as stored:
-        return [SeverityLogits(*each) for each in zip(*(stored[name] for name in SeverityLogits._fields), strict=True)]
+        return [
+            SeverityLogits(*splits) for splits in zip(*(stored[name] for name in SeverityLogits._fields), strict=True)
+        ]
 
 
-def _measured(given: list[SeverityLogits]) -> list[SeverityFigures]:
-    return [figures(each) for each in given]
+def _measured(by_severity: list[SeverityLogits]) -> list[SeverityFigures]:
+    return [figures(logits) for logits in by_severity]
 
 
 if __name__ == "__main__":

@@ -70,24 +70,26 @@ class Decisions(NamedTuple):
     settings: int
 
 
-def decisions(found: Mapping[str, Mapping[str, Sequence[SeverityLogits]]]) -> dict[str, list[Decisions]]:
+def decisions(by_family: Mapping[str, Mapping[str, Sequence[SeverityLogits]]]) -> dict[str, list[Decisions]]:
     """The costs of the decisions of every pair, before temperature scaling (Figure 12)."""
     return {
         " and ".join(f"{family} ({name})" for family, name in pair): [
-            _decisions(severity, *(found[family][name][severity] for family, name in pair)) for severity in DECIDED
+            _decisions(severity, *(by_family[family][name][severity] for family, name in pair)) for severity in DECIDED
         ]
         for pair in PAIRS
-        if all(name in found.get(family, {}) for family, name in pair)
+        if all(name in by_family.get(family, {}) for family, name in pair)
     }
 
 
-def _decisions(severity: int, one: SeverityLogits, other: SeverityLogits) -> Decisions:
-    plane = calibrant.cost_plane(one.before, other.before, one.labels, scale="logit")
+def _decisions(severity: int, first: SeverityLogits, other: SeverityLogits) -> Decisions:
+    plane = calibrant.cost_plane(first.before, other.before, first.labels, scale="logit")
     reduction, measure = VARIANTS[MAIN]
     errors, eces = [], []
-    for each in (one, other):
-        errors.append(float(np.mean(each.before.argmax(axis=1) != each.labels)))
-        report = calibrant.evaluate(each.before, each.labels, scale="logit", reduction=reduction, measures=[measure])
+    for logits in (first, other):
+        errors.append(float(np.mean(logits.before.argmax(axis=1) != logits.labels)))
+        report = calibrant.evaluate(
+            logits.before, logits.labels, scale="logit", reduction=reduction, measures=[measure]
+        )
         eces.append(float(report["ece"].value or 0.0))
     cheaper = [int((sign * plane.relative < 0.0).sum()) for sign in (1.0, -1.0)]
     return Decisions(
@@ -100,28 +102,28 @@ def _decisions(severity: int, one: SeverityLogits, other: SeverityLogits) -> Dec
     )
 
 
-def figures(given: SeverityLogits) -> SeverityFigures:
+def figures(logits: SeverityLogits) -> SeverityFigures:
     """Measure the predictions of a classifier at one severity."""
     reduction, measure = VARIANTS[MAIN]
-    plain = calibrant.evaluate(given.before, given.labels, scale="logit", reduction=reduction, measures=[measure])[
+    plain = calibrant.evaluate(logits.before, logits.labels, scale="logit", reduction=reduction, measures=[measure])[
         "ece"
     ]
     scores = calibrant.evaluate(
-        given.after, given.labels, scale="logit", reduction="canonical", measures=["log-loss", "brier"]
+        logits.after, logits.labels, scale="logit", reduction="canonical", measures=["log-loss", "brier"]
     )
-    variants = {name: _value(given, *of) for name, of in VARIANTS.items()}
+    variants = {name: _value(logits, *of) for name, of in VARIANTS.items()}
     return SeverityFigures(
-        float(np.mean(given.before.argmax(axis=1) != given.labels)),
+        float(np.mean(logits.before.argmax(axis=1) != logits.labels)),
         float(plain.value or 0.0),
         float(plain.debiased or 0.0),
         variants[MAIN],
-        temperature_of(given.before, given.labels),
+        temperature_of(logits.before, logits.labels),
         float(scores["log-loss"].value or 0.0),
         float(scores["brier"].value or 0.0),
         variants,
     )
 
 
-def _value(given: SeverityLogits, reduction: str, measure: dict[str, Any]) -> float:
-    report = calibrant.evaluate(given.after, given.labels, scale="logit", reduction=reduction, measures=[measure])
+def _value(logits: SeverityLogits, reduction: str, measure: dict[str, Any]) -> float:
+    report = calibrant.evaluate(logits.after, logits.labels, scale="logit", reduction=reduction, measures=[measure])
     return float(report[measure["name"]].value or 0.0)

@@ -59,8 +59,8 @@ def network(hidden: int, smoothing: float = 0.0) -> Train:
 
         def logits(rows: Floats) -> Floats:
             with torch.no_grad():
-                found: Floats = layers(torch.from_numpy(rows).float()).double().numpy()
-            return found
+                outputs: Floats = layers(torch.from_numpy(rows).float()).double().numpy()
+            return outputs
 
         return logits
 
@@ -109,8 +109,8 @@ def predictions(train: Train, splits: int = SPLITS) -> list[SeverityLogits]:
     """The predictions of every severity, with the test rows of all splits."""
     parts = [list(_of_split(train, seed)) for seed in range(splits)]
     return [
-        SeverityLogits(*(np.concatenate(arrays) for arrays in zip(*each, strict=True)))
-        for each in zip(*parts, strict=True)
+        SeverityLogits(*(np.concatenate(arrays) for arrays in zip(*of_severity, strict=True)))
+        for of_severity in zip(*parts, strict=True)
     ]
 
 
@@ -131,5 +131,5 @@ def _of_split(train: Train, seed: int) -> Iterator[SeverityLogits]:
     temperature = temperature_of(logits(X[scaled]), y[scaled])
     noise = random.standard_normal(X[tested].shape)
     for severity in SEVERITIES:
-        found = logits(np.clip(X[tested] + _NOISE * severity * noise, 0.0, 1.0))
-        yield SeverityLogits(found, found / temperature, y[tested])
+        outputs = logits(np.clip(X[tested] + _NOISE * severity * noise, 0.0, 1.0))
+        yield SeverityLogits(outputs, outputs / temperature, y[tested])

@@ -32,7 +32,7 @@ class SeverityResults(NamedTuple):
     @property
     def classifiers(self) -> dict[str, Sequence[SeverityFigures]]:
         """The classifiers of all families."""
-        return {f"{family} ({name})": each for family, own in self.families.items() for name, each in own.items()}
+        return {f"{family} ({name})": figures for family, own in self.families.items() for name, figures in own.items()}
 
 
 _HEAD = """# Revisiting the calibration of classifiers
@@ -45,70 +45,79 @@ tested on the remaining 797, in {splits} random splits whose test rows are poole
 """
 
 
-def pictures(found: SeverityResults) -> dict[str, Drawn]:
+def pictures(results: SeverityResults) -> dict[str, Drawn]:
     """The pictures by name."""
-    by_family = {family: [one for each in own.values() for one in each] for family, own in found.families.items()}
-    names = {name: each[0] for name, each in found.classifiers.items()}
-    best = {family: list(own.values())[-1] for family, own in found.families.items()}
+    by_family = {
+        family: [figures for by_severity_of_one in own.values() for figures in by_severity_of_one]
+        for family, own in results.families.items()
+    }
+    names = {name: by_severity_of_one[0] for name, by_severity_of_one in results.classifiers.items()}
+    best = {family: list(own.values())[-1] for family, own in results.families.items()}
     losses = {
-        f"{title} after temperature scaling": [[getattr(one, of) for one in each] for each in best.values()]
+        f"{title} after temperature scaling": [
+            [getattr(figures, of) for figures in by_severity_of_one] for by_severity_of_one in best.values()
+        ]
         for title, of in _LOSSES
     }
-    errors = {"classification error": [[one.error for one in each] for each in best.values()]}
+    errors = {
+        "classification error": [
+            [figures.error for figures in by_severity_of_one] for by_severity_of_one in best.values()
+        ]
+    }
     return {
-        "law": laws(by_family, _laws(found, "before"), [names[name] for name in _front(found)]),
+        "law": laws(by_family, _laws(results, "before"), [names[name] for name in _front(results)]),
         "severity": _over_severities("Noise", "the last classifier of each family", best, errors | _calibration(best)),
         "smoothing": _over_severities(
             "Label smoothing",
             "networks of 128 units by their label smoothing",
-            found.smoothing,
-            _calibration(found.smoothing),
+            results.smoothing,
+            _calibration(results.smoothing),
         ),
         "losses": _over_severities("Log loss and Brier score", "the last classifier of each family", best, losses),
         "residuals": _over_severities(
             "Log loss and Brier score beyond what the classification error explains",
             "the last classifier of each family, after temperature scaling",
             best,
-            _residuals(best, found),
+            _residuals(best, results),
         ),
     }
 
 
-def page(found: SeverityResults, drawn: Mapping[str, Drawn]) -> str:
+def page(results: SeverityResults, drawn: Mapping[str, Drawn]) -> str:
     """The page: each experiment with its picture, its table and what the paper finds."""
     return "\n".join(
         [
             _HEAD.format(machine=machine(), splits=SPLITS),
             "## Calibration error and classification error (Figure 11)\n",
             _picture("law", drawn),
-            _law_table(found),
+            _law_table(results),
             "*interval* is the 95 % interval of the exponent of plain ECE over resamples of the points, which are the "
             "classifiers of the family at all severities, as in the paper's figure. Points of a family share test "
             "rows, which the interval ignores.\n",
-            f"Pareto front of plain ECE and classification error without noise: {_listed(_front(found))}. "
-            f"After temperature scaling: {_listed(_front(found, 'after'))}.\n",
+            f"Pareto front of plain ECE and classification error without noise: {_listed(_front(results))}. "
+            f"After temperature scaling: {_listed(_front(results, 'after'))}.\n",
             "The paper finds that the two errors are strongly correlated within a family, often by a power law. "
-            f"Spearman's correlation within a family is here {_correlations(found)}.\n",
+            f"Spearman's correlation within a family is here {_correlations(results)}.\n",
             "## Costs of decisions (Figure 12)\n",
             "Eight pairs of classifiers without noise and at severity 2, before temperature scaling. A model decides, "
             "or abstains at a cost on the fraction of rows of which it is least confident; a setting is a rate of "
             "abstention and a ratio of the costs of an error and of an abstention (`calibrant.cost_plane`). The last "
             "columns count the settings in which the classifier with the lower classification error, or with the lower "
             "ECE, costs less.\n",
-            _decision_table(found),
-            f"{_decision_text(found)}\n",
+            _decision_table(results),
+            f"{_decision_text(results)}\n",
             "## Severity of the noise (Figure 13)\n",
             _picture("severity", drawn),
-            f"{_severity_text(found)}\n",
+            f"{_severity_text(results)}\n",
             "## Label smoothing (Figure 14)\n",
             _picture("smoothing", drawn),
-            _smoothing_table(found),
-            f"{_smoothing_text(found)}\n",
+            _smoothing_table(results),
+            f"{_smoothing_text(results)}\n",
             "## Ranks across variants of ECE (Figures 15 to 17)\n",
             f"Ranks of the classifiers after temperature scaling at severity {_SHOWN}, 1 is best. The last row is "
             "Spearman's correlation with the first column over all classifiers, the mean over the severities.\n",
-            _rank_table(found),
-            f"{_rank_text(found)}\n",
+            _rank_table(results),
+            f"{_rank_text(results)}\n",
             "## Log loss and Brier score (Figure 18)\n",
             _picture("losses", drawn),
             "The residuals of least squares lines of the log loss and of the Brier score on the classification error, "
@@ -130,32 +139,43 @@ def _over_severities(
 
 def _calibration(lines: Mapping[str, Sequence[SeverityFigures]]) -> dict[str, list[list[float]]]:
     return {
-        "ECE before temperature scaling": [[one.before for one in each] for each in lines.values()],
-        "ECE after it": [[one.after for one in each] for each in lines.values()],
-        "optimal temperature": [[one.temperature for one in each] for each in lines.values()],
+        "ECE before temperature scaling": [
+            [figures.before for figures in by_severity_of_one] for by_severity_of_one in lines.values()
+        ],
+        "ECE after it": [[figures.after for figures in by_severity_of_one] for by_severity_of_one in lines.values()],
+        "optimal temperature": [
+            [figures.temperature for figures in by_severity_of_one] for by_severity_of_one in lines.values()
+        ],
     }
 
 
-def _laws(found: SeverityResults, of: str) -> dict[str, PowerLaw]:
+def _laws(results: SeverityResults, of: str) -> dict[str, PowerLaw]:
     return {
-        family: power_law([Point(one.error, getattr(one, of)) for each in own.values() for one in each], over="batches")
-        for family, own in found.families.items()
+        family: power_law(
+            [
+                Point(figures.error, getattr(figures, of))
+                for by_severity_of_one in own.values()
+                for figures in by_severity_of_one
+            ],
+            over="batches",
+        )
+        for family, own in results.families.items()
     }
 
 
-def _front(found: SeverityResults, of: str = "before") -> tuple[str, ...]:
-    clean = {name: each[0] for name, each in found.classifiers.items()}
-    errors = {name: one.error for name, one in clean.items()}
-    return pareto_front(errors, {name: getattr(one, of) for name, one in clean.items()})
+def _front(results: SeverityResults, of: str = "before") -> tuple[str, ...]:
+    clean = {name: by_severity_of_one[0] for name, by_severity_of_one in results.classifiers.items()}
+    errors = {name: figures.error for name, figures in clean.items()}
+    return pareto_front(errors, {name: getattr(figures, of) for name, figures in clean.items()})
 
 
-def _law_table(found: SeverityResults) -> str:
+def _law_table(results: SeverityResults) -> str:
     lines = [
         "| family | plain ECE | interval | debiased ECE | plain ECE after temperature scaling |",
         "|---|---|---|---|---|",
     ]
-    columns = [_laws(found, of) for of in ("before", "debiased", "after")]
-    for family in found.families:
+    columns = [_laws(results, of) for of in ("before", "debiased", "after")]
+    for family in results.families:
         cells = []
         for column in columns:
             law = column[family]
@@ -167,22 +187,22 @@ def _law_table(found: SeverityResults) -> str:
     return "\n".join([*lines, ""])
 
 
-def _decision_table(found: SeverityResults) -> str:
+def _decision_table(results: SeverityResults) -> str:
     head = "pair | severity | classification errors | ECE | more accurate is cheaper | better calibrated is cheaper"
     lines = [f"| {head} |", "|---|---|---|---|---|---|"]
-    for letter, (pair, each) in zip(ascii_lowercase, found.decisions.items(), strict=False):
-        for one in each:
-            numbers = [", ".join(f"{value:.3f}" for value in values) for values in (one.errors, one.eces)]
-            counts = [f"{count} of {one.settings}" for count in (one.accurate, one.calibrated)]
-            lines.append(f"| {' | '.join([f'({letter}) {pair}', str(one.severity), *numbers, *counts])} |")
+    for letter, (pair, planes) in zip(ascii_lowercase, results.decisions.items(), strict=False):
+        for plane in planes:
+            numbers = [", ".join(f"{value:.3f}" for value in values) for values in (plane.errors, plane.eces)]
+            counts = [f"{count} of {plane.settings}" for count in (plane.accurate, plane.calibrated)]
+            lines.append(f"| {' | '.join([f'({letter}) {pair}', str(plane.severity), *numbers, *counts])} |")
     return "\n".join([*lines, ""])
 
 
-def _decision_text(found: SeverityResults) -> str:
-    planes = [one for each in found.decisions.values() for one in each]
-    most = sum(2 * one.accurate > one.settings for one in planes)
-    apart = [one for one in planes if (one.errors[0] < one.errors[1]) != (one.eces[0] < one.eces[1])]
-    other = sum(2 * one.calibrated > one.settings for one in apart)
+def _decision_text(results: SeverityResults) -> str:
+    planes = [plane for of_pair in results.decisions.values() for plane in of_pair]
+    most = sum(2 * plane.accurate > plane.settings for plane in planes)
+    apart = [plane for plane in planes if (plane.errors[0] < plane.errors[1]) != (plane.eces[0] < plane.eces[1])]
+    other = sum(2 * plane.calibrated > plane.settings for plane in apart)
     return (
         "The paper finds that the more accurate model is preferred in most scenarios, and the better calibrated one "
         "only in few, at high rates of abstention. Here the more accurate classifier costs less in most settings of "
@@ -191,18 +211,24 @@ def _decision_text(found: SeverityResults) -> str:
     )
 
 
-def _correlations(found: SeverityResults) -> str:
+def _correlations(results: SeverityResults) -> str:
     texts = []
-    for family, own in found.families.items():
-        points = [(one.error, one.after) for each in own.values() for one in each]
+    for family, own in results.families.items():
+        points = [
+            (figures.error, figures.after) for by_severity_of_one in own.values() for figures in by_severity_of_one
+        ]
         texts.append(f"{spearmanr(*zip(*points, strict=True)).statistic:.2f} ({family})")
     return ", ".join(texts) + ", after temperature scaling"
 
 
-def _severity_text(found: SeverityResults) -> str:
-    last = {family: list(own.values())[-1] for family, own in found.families.items()}
-    rising = [family for family, each in last.items() if each[-1].after > 2.0 * each[0].after]
-    under = [family for family, each in last.items() if each[0].temperature < 1.0]
+def _severity_text(results: SeverityResults) -> str:
+    last = {family: list(own.values())[-1] for family, own in results.families.items()}
+    rising = [
+        family
+        for family, by_severity_of_one in last.items()
+        if by_severity_of_one[-1].after > 2.0 * by_severity_of_one[0].after
+    ]
+    under = [family for family, by_severity_of_one in last.items() if by_severity_of_one[0].temperature < 1.0]
     return (
         "The paper finds that most networks are slightly overconfident, and more so under noise, and that "
         "underconfident models can seem better calibrated under noise until temperature scaling removes the "
@@ -212,8 +238,8 @@ def _severity_text(found: SeverityResults) -> str:
     )
 
 
-def _smoothing_table(found: SeverityResults) -> str:
-    severities = range(len(next(iter(found.smoothing.values()))))
+def _smoothing_table(results: SeverityResults) -> str:
+    severities = range(len(next(iter(results.smoothing.values()))))
     parts = []
     for title, of, digits in (
         ("ECE before", "before", 3), ("ECE after", "after", 3), ("Optimal temperature", "temperature", 2)
@@ -222,8 +248,13 @@ def _smoothing_table(found: SeverityResults) -> str:
             f"| {title}: smoothing | {' | '.join(f'severity {k}' for k in severities)} |",
             "|---|" + "---|" * len(severities),
         ]
-        values = np.array([[getattr(one, of) for one in each] for each in found.smoothing.values()])
-        for name, row in zip(found.smoothing, values, strict=True):
+        values = np.array(
+            [
+                [getattr(figures, of) for figures in by_severity_of_one]
+                for by_severity_of_one in results.smoothing.values()
+            ]
+        )
+        for name, row in zip(results.smoothing, values, strict=True):
             best = [
                 of != "temperature" and value == least for value, least in zip(row, values.min(axis=0), strict=True)
             ]
@@ -233,10 +264,15 @@ def _smoothing_table(found: SeverityResults) -> str:
     return "\n".join(parts)
 
 
-def _smoothing_text(found: SeverityResults) -> str:
-    names = list(found.smoothing)
+def _smoothing_text(results: SeverityResults) -> str:
+    names = list(results.smoothing)
     before, after = (
-        np.array([[getattr(one, of) for one in each] for each in found.smoothing.values()])
+        np.array(
+            [
+                [getattr(figures, of) for figures in by_severity_of_one]
+                for by_severity_of_one in results.smoothing.values()
+            ]
+        )
         for of in ("before", "after")
     )
     best_before, best_after = before.argmin(axis=0), after.argmin(axis=0)
@@ -258,34 +294,42 @@ def _smoothing_text(found: SeverityResults) -> str:
     )
 
 
-def _ranks(found: SeverityResults, severity: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _ranks(results: SeverityResults, severity: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     return {
-        variant: rankdata([each[severity].variants[variant] for each in found.classifiers.values()])
+        variant: rankdata(
+            [by_severity_of_one[severity].variants[variant] for by_severity_of_one in results.classifiers.values()]
+        )
         for variant in VARIANTS
     }
 
 
-def _agreements(found: SeverityResults) -> dict[str, float]:
+def _agreements(results: SeverityResults) -> dict[str, float]:
     """The mean over the severities of Spearman's correlation with the main variant."""
-    severities = range(len(next(iter(found.classifiers.values()))))
-    ranks = [_ranks(found, severity) for severity in severities]
+    severities = range(len(next(iter(results.classifiers.values()))))
+    ranks = [_ranks(results, severity) for severity in severities]
     return {name: float(np.mean([spearmanr(of[MAIN], of[name]).statistic for of in ranks])) for name in VARIANTS}
 
 
-def _rank_table(found: SeverityResults) -> str:
-    ranks, agreements = _ranks(found, _SHOWN), _agreements(found)
+def _rank_table(results: SeverityResults) -> str:
+    ranks, agreements = _ranks(results, _SHOWN), _agreements(results)
     lines = [f"| classifier | {' | '.join(VARIANTS)} |", "|---|" + "---|" * len(VARIANTS)]
-    for i, name in enumerate(found.classifiers):
+    for i, name in enumerate(results.classifiers):
         lines.append(f"| {name} | {' | '.join(f'{ranks[variant][i]:g}' for variant in VARIANTS)} |")
     lines.append(f"| *correlation* | {' | '.join(f'{agreements[variant]:.2f}' for variant in VARIANTS)} |")
     return "\n".join([*lines, ""])
 
 
-def _rank_text(found: SeverityResults) -> str:
+def _rank_text(results: SeverityResults) -> str:
     fronts = {}
-    errors = {name: each[_SHOWN].error for name, each in found.classifiers.items()}
+    errors = {name: by_severity_of_one[_SHOWN].error for name, by_severity_of_one in results.classifiers.items()}
     for variant in VARIANTS:
-        front = pareto_front(errors, {name: each[_SHOWN].variants[variant] for name, each in found.classifiers.items()})
+        front = pareto_front(
+            errors,
+            {
+                name: by_severity_of_one[_SHOWN].variants[variant]
+                for name, by_severity_of_one in results.classifiers.items()
+            },
+        )
         fronts[variant] = {name.partition(" (")[0] for name in front}
     same = [variant for variant in VARIANTS if fronts[variant] == fronts[MAIN]]
     return (
@@ -295,14 +339,17 @@ def _rank_text(found: SeverityResults) -> str:
     )
 
 
-def _residuals(shown: Mapping[str, Sequence[SeverityFigures]], found: SeverityResults) -> dict[str, list[list[float]]]:
-    everything = [one for each in found.classifiers.values() for one in each]
-    errors = [one.error for one in everything]
+def _residuals(
+    shown: Mapping[str, Sequence[SeverityFigures]], results: SeverityResults
+) -> dict[str, list[list[float]]]:
+    everything = [figures for by_severity_of_one in results.classifiers.values() for figures in by_severity_of_one]
+    errors = [figures.error for figures in everything]
     residuals = {}
     for title, of in _LOSSES:
-        line = np.polyfit(errors, [getattr(one, of) for one in everything], 1)
+        line = np.polyfit(errors, [getattr(figures, of) for figures in everything], 1)
         residuals[title] = [
-            [float(getattr(one, of) - np.polyval(line, one.error)) for one in each] for each in shown.values()
+            [float(getattr(figures, of) - np.polyval(line, figures.error)) for figures in by_severity_of_one]
+            for by_severity_of_one in shown.values()
         ]
     return residuals
 

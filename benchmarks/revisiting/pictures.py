@@ -18,7 +18,9 @@ _DASHES = (None, (6.0, 2.5))
 
 
 def laws(
-    families: Mapping[str, Sequence[SeverityFigures]], found: Mapping[str, PowerLaw], front: Sequence[SeverityFigures]
+    families: Mapping[str, Sequence[SeverityFigures]],
+    fitted_laws: Mapping[str, PowerLaw],
+    front: Sequence[SeverityFigures],
 ) -> Drawn:
     """ECE against classification error with the power law of each family and the Pareto front (Figure 11)."""
     canvas = Canvas(_WIDTH, theme="auto", form="svg")
@@ -27,27 +29,40 @@ def laws(
     top = heading(
         canvas, title, ["before temperature scaling"], [*keys, Key("Pareto front without noise", "ink", "ring")]
     )
-    everything = [one for each in families.values() for one in each]
-    x: Range = 0.0, 1.05 * max(one.error for one in everything)
-    y: Range = 0.0, 1.05 * max(one.before for one in everything)
+    everything = [figures for figures_of_family in families.values() for figures in figures_of_family]
+    x: Range = 0.0, 1.05 * max(figures.error for figures in everything)
+    y: Range = 0.0, 1.05 * max(figures.before for figures in everything)
     grid = Grid(canvas, top, 1)
     (panel,) = grid.panels((("Plain ECE, equal mass, 100 bins", "lines: power laws"),), height=1.6 * _TALL, x=x, y=y)
     panel.base(evenly(*x, 8), "classification error")
     panel.side(evenly(*y, 6), "ECE")
-    for i, (name, each) in enumerate(families.items()):
-        errors = np.array([one.error for one in each])
-        panel.dots(errors, [one.before for one in each], 3.6, SERIES[i], stroke="paper", square=bool(i % 2))
-        law = found[name]
+    for i, (name, figures_of_family) in enumerate(families.items()):
+        errors = np.array([figures.error for figures in figures_of_family])
+        panel.dots(
+            errors,
+            [figures.before for figures in figures_of_family],
+            3.6,
+            SERIES[i],
+            stroke="paper",
+            square=bool(i % 2),
+        )
+        law = fitted_laws[name]
         if law.exponent is not None and law.factor is not None:
             over = np.linspace(errors.min(), errors.max(), 80)
             panel.line(over, law.factor * over**law.exponent, SERIES[i], width=1.6)
-    panel.dots([one.error for one in front], [one.before for one in front], 6.0, "paper", stroke="ink")
-    for i, (_, each) in enumerate(families.items()):
-        kept = [one for one in each if one in front]
-        panel.dots([one.error for one in kept], [one.before for one in kept], 3.6, SERIES[i], square=bool(i % 2))
+    panel.dots([figures.error for figures in front], [figures.before for figures in front], 6.0, "paper", stroke="ink")
+    for i, (_, figures_of_family) in enumerate(families.items()):
+        on_front = [figures for figures in figures_of_family if figures in front]
+        panel.dots(
+            [figures.error for figures in on_front],
+            [figures.before for figures in on_front],
+            3.6,
+            SERIES[i],
+            square=bool(i % 2),
+        )
     laws_text = "; ".join(
         f"{name} factor {decimal(law.factor)}, exponent {decimal(law.exponent)}"
-        for name, law in found.items()
+        for name, law in fitted_laws.items()
         if law.factor is not None and law.exponent is not None
     )
     alt = f"{title}. Points of four families of three classifiers at six severities, and power laws: {laws_text}."
@@ -72,8 +87,8 @@ def by_severity(title: str, what: str, names: Sequence[str], values: Mapping[str
         for i, row in enumerate(rows):
             panel.line(places, row, SERIES[i % len(SERIES)], width=1.8, dash=_DASHES[i // len(SERIES)])
             panel.dots(places, row, 2.4, SERIES[i % len(SERIES)], stroke="paper")
-        each = "; ".join(
+        described = "; ".join(
             f"{name} {', '.join(decimal(value) for value in row)}" for name, row in zip(names, rows, strict=True)
         )
-        sentences.append(f"{caption}: {each}.")
+        sentences.append(f"{caption}: {described}.")
     return canvas.drawn(grid.below(_TALL), title, " ".join(sentences))

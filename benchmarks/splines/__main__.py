@@ -22,20 +22,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--halves", type=int, default=HALVES, help="halves of each file")
-    given = parser.parse_args()
-    kept = current("splines/records", __file__)
-    records: dict[tuple[str, int], Record] = {(name, seed): record for name, seed, record in read(kept)}
+    arguments = parser.parse_args()
+    record_file = current("splines/records", __file__)
+    records: dict[tuple[str, int], Record] = {(name, seed): record for name, seed, record in read(record_file)}
     # Pickled logits have a test set of their own. All files have a half before one has two.
     wanted = [
         (path, seed)
-        for seed in range(given.halves)
-        for path in networks(given.folder)
+        for seed in range(arguments.halves)
+        for path in networks(arguments.folder)
         if seed == 0 or path.suffix != ".p"
     ]
     for path, seed in wanted:
         if (path.stem, seed) not in records:
             records[path.stem, seed] = run(path, seed)
-            append(kept, [path.stem, seed, records[path.stem, seed]])
+            append(record_file, [path.stem, seed, records[path.stem, seed]])
     publish(PAGE, page({(path.stem, seed): records[path.stem, seed] for path, seed in wanted}))
 
 

@@ -58,9 +58,14 @@ def halves(path: Path, seed: int) -> Halves:
     if path.suffix == ".p":
         validation, test = read_logits(path)
         return Halves(*(read_batch(split.logits, split.labels, scale="logit") for split in (validation, test)))
-    given = read_file(path)
-    training, held_out = np.array_split(np.random.default_rng(seed).permutation(len(given.labels)), 2)
-    return Halves(*(_batch(given.values[rows], given.labels[rows], given.scale) for rows in (training, held_out)))
+    predictions_file = read_file(path)
+    training, held_out = np.array_split(np.random.default_rng(seed).permutation(len(predictions_file.labels)), 2)
+    return Halves(
+        *(
+            _batch(predictions_file.values[rows], predictions_file.labels[rows], predictions_file.scale)
+            for rows in (training, held_out)
+        )
+    )
 
 
 def run(path: Path, seed: int) -> Record:
@@ -95,8 +100,8 @@ def _fitted(method: str, training: Batch, reduction: str, **options: Any) -> cal
 
 
 def _of_batch(batch: Batch) -> dict[str, dict[str, float]]:
-    found = {event: reduce(batch, event) for event in EVENTS}
-    values = {event: _measured(reduced.p, reduced.y) for event, reduced in found.items()}
+    events = {event: reduce(batch, event) for event in EVENTS}
+    values = {event: _measured(reduced.p, reduced.y) for event, reduced in events.items()}
     return values | {"accuracy": _accuracy(batch.predictions.values, batch.labels)}
 
 

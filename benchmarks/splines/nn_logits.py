@@ -72,21 +72,21 @@ class _Array:
 def read_logits(path: Path) -> tuple[Split, Split]:
     """Return the validation set and the test set of a file; raises ``InvalidLogits``."""
     try:
-        found = _interpreted(uses(path).read_bytes())
+        parts = _interpreted(uses(path).read_bytes())
     except InvalidLogits:
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, UnicodeError) as error:
         raise InvalidLogits(f"{path.name} is not a file of logits") from error
-    if not isinstance(found, tuple) or len(found) != 2:
+    if not isinstance(parts, tuple) or len(parts) != 2:
         raise InvalidLogits(f"{path.name} does not hold two splits")
-    validation, test = (_split(part, path.name) for part in found)
+    validation, test = (_split(part, path.name) for part in parts)
     return validation, test
 
 
 def _split(part: Any, file: str) -> Split:
-    if not isinstance(part, tuple) or len(part) != 2 or not all(isinstance(one, _Array) for one in part):
+    if not isinstance(part, tuple) or len(part) != 2 or not all(isinstance(array, _Array) for array in part):
         raise InvalidLogits(f"{file}: a split is not a pair of arrays")
-    logits, labels = (one.values for one in part)
+    logits, labels = (array.values for array in part)
     if (
         logits is None
         or labels is None

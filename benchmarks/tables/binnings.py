@@ -61,13 +61,13 @@ def roof(kind: Kind, p: Floats, y: Floats, count: int) -> Roof:
 
 def swept(kind: Kind, p: Floats, y: Floats) -> Roof:
     """The largest number of bins, from 1 on, with non-decreasing label means."""
-    found = roof(kind, p, y, 1)
+    curve = roof(kind, p, y, 1)
     for count in range(2, len(p) + 1):
         trial = roof(kind, p, y, count)
         if np.any(np.diff(trial.bins.mean_y) < 0):
             break
-        found = trial
-    return found
+        curve = trial
+    return curve
 
 
 def cross_validated(kind: Kind, p: Floats, y: Floats) -> Roof:

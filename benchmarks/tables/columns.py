@@ -66,12 +66,12 @@ def _true_errors(data: SimulatedData) -> dict[str, Any]:
 def later_answers(data: SimulatedData) -> dict[str, dict[str, Any]]:
     """PL by differential evolution, and the squared kernel calibration error, which has no map."""
     rows, p = sort_rows(data.p, data.y), data.p
-    curve, found = fit_pl_de(
+    curve, diagnostics = fit_pl_de(
         rows, "frequency", degree=1, segments=None, most=None, folds=10, tolerance=TOLERANCE, seed=0
     )
     kernel = {"name": "skce", "label_kernel": "gaussian"}
     return {
-        "PL-DE": _answer(data, MethodColumn(curve, _plain(curve, p), pieces=found["segments"])),
+        "PL-DE": _answer(data, MethodColumn(curve, _plain(curve, p), pieces=diagnostics["segments"])),
         "KCE": {"squared": evaluate(p, data.y, measures=[kernel])["skce"].value},
     }
 
@@ -103,8 +103,8 @@ def _columns(data: SimulatedData) -> dict[str, MethodColumn]:
     p, y = data.p, data.y.astype(np.float64)
     columns: dict[str, MethodColumn] = {}
     for kind in _KINDS:
-        found = {"15": roof(kind, p, y, 15), "sweep": swept(kind, p, y), "CV": cross_validated(kind, p, y)}
-        for name, bins in found.items():
+        curves = {"15": roof(kind, p, y, 15), "sweep": swept(kind, p, y), "CV": cross_validated(kind, p, y)}
+        for name, bins in curves.items():
             columns[f"{kind}_{name}"] = MethodColumn(bins, (bins.error(1), bins.error(2)), pieces=len(bins.bins))
     rows = sort_rows(p, data.y)
     cells = cells_of(rows)
@@ -163,10 +163,10 @@ def averaged_answers(data: SimulatedData) -> dict[str, dict[str, Any]]:
     fits = [cross_fit(family, cells, counts, PiecewiseOptions(), device="cpu") for family in ("pl", "pl3")]
     p, truth = (all_of[::SLOW_STEP] for all_of in (unseen_predictions(data.shape, data.derivate), unseen_truth()))
     before = auroc(p, truth)
-    found = {"truth": _true_errors(data)}
+    answers = {"truth": _true_errors(data)}
     for name, column in averages(data.p, cells, fits).items():
-        found[name] = _answer(data, column) | {"auroc lost": before - auroc(column.map(p), truth)}
-    return found
+        answers[name] = _answer(data, column) | {"auroc lost": before - auroc(column.map(p), truth)}
+    return answers
 
 
 def auroc(predictions: Floats, truth: Floats) -> float:

@@ -45,9 +45,9 @@ def trained(p: Floats, y: Floats, counts: Sequence[int], loss: Loss = "brier") -
     """
     models, m = p.shape
     starts = [_start(p, count, max(counts)) for count in counts]
-    weights = [torch.tensor(np.concatenate(each)) for each in zip(*starts, strict=True)]
+    weights = [torch.tensor(np.concatenate(starts_of_layer)) for starts_of_layer in zip(*starts, strict=True)]
     moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
-    x, labels = (torch.tensor(np.tile(each, (len(counts), 1))) for each in (p, y))
+    x, labels = (torch.tensor(np.tile(starts_of_layer, (len(counts), 1))) for starts_of_layer in (p, y))
     order, random = np.arange(m), np.random.RandomState(0)
     best, waited = np.full(len(x), np.inf), np.zeros(len(x), dtype=int)
     active, step = np.arange(len(x)), 0
@@ -74,7 +74,7 @@ def trained(p: Floats, y: Floats, counts: Sequence[int], loss: Loss = "brier") -
         active = active[waited[active] < _PATIENCE]
         if not len(active):
             break
-    knots, heights = (each.numpy().reshape(len(counts), models, -1) for each in nodes(*weights))
+    knots, heights = (starts_of_layer.numpy().reshape(len(counts), models, -1) for starts_of_layer in nodes(*weights))
     knots[:, :, -1] = 1.0
     return [(np.minimum(k[:, : c + 1], 1.0), h[:, : c + 1]) for c, k, h in zip(counts, knots, heights, strict=True)]
 
@@ -144,17 +144,17 @@ def compared(key: Key) -> dict[str, Any]:
         "Adam, no rule": _maps(*networks[best]),
     }
     pieces = dict(zip(maps, (chosen, chosen, picked, best), strict=True))
-    found: dict[str, Any] = {"truth": float(np.abs(data.p - data.c).mean())}
+    errors: dict[str, Any] = {"truth": float(np.abs(data.p - data.c).mean())}
     for name, own in maps.items():
         losses = [np.mean((c(p[rows]) - y[rows]) ** 2) for c, rows in zip(own, outside, strict=True)]
         average = np.mean([c(p) for c in own], axis=0)
-        found[name] = {
+        errors[name] = {
             "pieces": counts[pieces[name]],
             "loss": float(np.mean(losses)),
             "error": float(np.abs(average - p).mean()),
             "distance": float(np.abs(average - data.c).mean()),
         }
-    return found
+    return errors
 
 
 def _maps(knots: Iterable[Floats], heights: Iterable[Floats]) -> list[Callable[[Floats], Floats]]:
@@ -222,9 +222,11 @@ def difference(records: Records) -> tuple[float, float]:
     for (_, _, n, seed), record in records.items():
         network, library = (abs(record[name]["error"] - record["truth"]) for name in ("Adam", "least squares"))
         draws.setdefault(n, {}).setdefault(seed, []).append(1e3 * (network - library))
-    means = [np.array([np.mean(values) for values in each.values()]) for each in draws.values()]
-    errors = [each.std(ddof=1) / np.sqrt(len(each)) for each in means]
-    return float(np.mean([each.mean() for each in means])), float(np.sqrt(np.sum(np.square(errors))) / len(means))
+    means = [np.array([np.mean(values) for values in draws_of_method.values()]) for draws_of_method in draws.values()]
+    errors = [draws_of_method.std(ddof=1) / np.sqrt(len(draws_of_method)) for draws_of_method in means]
+    return float(np.mean([draws_of_method.mean() for draws_of_method in means])), float(
+        np.sqrt(np.sum(np.square(errors))) / len(means)
+    )
 
 
 def main() -> None:

@@ -123,21 +123,21 @@ def correlations(records: Records, method: str) -> dict[tuple[str, int, int], fl
     def group(key: Key) -> tuple[str, int, int]:
         return key[0], key[2], key[3]
 
-    found = {}
+    by_column = {}
     for name, keys in groupby(sorted(records, key=group), key=group):
         rows = [records[key] for key in keys]
         estimated = [row[method]["error"] if isinstance(row[method], dict) else row[method] for row in rows]
         true = [row["truth"]["error"] if isinstance(row["truth"], dict) else row["truth"] for row in rows]
-        found[name] = float(spearmanr(estimated, true).statistic)
-    return found
+        by_column[name] = float(spearmanr(estimated, true).statistic)
+    return by_column
 
 
 def _ranks(records: Records, methods: Sequence[str]) -> str:
     quoted = PUBLISHED["F23"]
     lines = [f"| method | {' | '.join(SHAPES)} | mean |", "|---|" + "---|" * (len(SHAPES) + 1)]
     for method in methods:
-        found = correlations(records, method)
-        means = [np.mean([rho for key, rho in found.items() if key[0] == shape]) for shape in SHAPES]
+        by_column = correlations(records, method)
+        means = [np.mean([rho for key, rho in by_column.items() if key[0] == shape]) for shape in SHAPES]
         beside = quoted.get(method)
         cells = [f"{mean:.4f}" + ("" if beside is None else f" ({beside[i]:.4f})") for i, mean in enumerate(means)]
         overall = f"{np.mean(means):.4f}" + ("" if beside is None else f" ({np.mean(beside):.4f})")

@@ -33,7 +33,7 @@ from service.errors import NotFound
 from service.formats.options import read_options, read_options_of_kind
 from service.formats.payload import Payload
 from service.html import SEALED
-from service.reports import FullReport, report_at_once, whole_of
+from service.reports import FullReport, makes_report, report_at_once, whole_of
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of
 from service.web.maps import reference_of
@@ -252,7 +252,7 @@ def makes_page(job: JobRecord) -> bool:
     """Whether a job evaluates one batch, or compares models, in a way that this page can show."""
     if job.kind != "evaluate" or not batches_of_page(job) or job.spec.get("picture"):
         return False
-    return job.spec.get("prediction_kind") != "regression" or bool(job.spec.get("report"))
+    return makes_report(job)
 
 
 def batches_of_page(job: JobRecord) -> list[str]:

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calibrant.core.reductions import Event
-from calibrant.measures.catalogue import read_requests
-from calibrant.monitoring.bounds import (
+from benchmarks.monitors.bounds import (
     MeasureBounds,
     brier_bounds,
     equal_mass_bounds,
@@ -21,6 +19,8 @@ from calibrant.monitoring.bounds import (
     ks_bounds,
     log_loss_bounds,
 )
+from calibrant.core.reductions import Event
+from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.evidence import bets_placed, block_of_cell, evidence, log_factors, shifts
 from calibrant.monitoring.tally import CELLS, Tally, borders, from_bytes, merged, place, tally_of
 

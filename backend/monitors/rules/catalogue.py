@@ -12,4 +12,6 @@ from backend.monitors.rules.rule import RuleType
 from backend.monitors.rules.threshold import THRESHOLD
 
 #: By the name of the kind, as in the models of rules and in the states.
-RULE_TYPES: Mapping[str, RuleType[Any, Any]] = {one.kind: one for one in (EVIDENCE, THRESHOLD, DRIFT, COVERAGE)}
+RULE_TYPES: Mapping[str, RuleType[Any, Any]] = {
+    rule_type.kind: rule_type for rule_type in (EVIDENCE, THRESHOLD, DRIFT, COVERAGE)
+}

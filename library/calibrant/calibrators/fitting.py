@@ -34,7 +34,6 @@ from calibrant.core.errors import (
     MissingExtra,
     UnknownMethod,
     UnknownReduction,
-    plain_name,
 )
 from calibrant.core.inputs import (
     are_classes,
@@ -80,6 +79,11 @@ FAMILIAR: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: Methods of ``fit_distribution`` alone, whose catalogue is above this package.
+_OF_FORECASTS = (
+    *("conformal", "location-scale", "quantile-recalibration", "std-isotonic"),
+    *("variance-isotonic", "variance-platt", "variance-scaling"),
+)
 #: The catalogue of calibrators by name.
 METHODS: Catalogue[Method] = Catalogue(
     "method",
@@ -92,12 +96,11 @@ METHODS: Catalogue[Method] = Catalogue(
     {
         "auto": "is unknown; calibrant.report(predictions, labels) recommends one",
         **dict.fromkeys(("lac", "aps", "raps", "crc"), "gives prediction sets: use fit_sets"),
+        **dict.fromkeys(_OF_FORECASTS, "is for predictive distributions of a number: use fit_distribution"),
     },
     public="METHODS",
 )
 
-#: Methods of ``fit_distribution`` alone.
-_OF_FORECASTS = ("conformal", "location-scale", "quantile-recalibration", "std-isotonic", "variance-scaling")
 _KEEP = {"keep_order": OFF}
 _RANKED = {**_KEEP, "n_ranks": Option(None, choices=(None,), low=1, whole=True)}
 #: The options that a reduction adds to the method's own.
@@ -112,8 +115,6 @@ WRAPPERS: Mapping[str, Mapping[str, Option]] = {
 def read_method(method: object) -> Method:
     """Find a calibrator by name; raises ``UnknownMethod``."""
     entry = METHODS.get(known_name(method, METHODS, FAMILIAR)) if isinstance(method, str) else None
-    if entry is None and isinstance(method, str) and plain_name(method) in _OF_FORECASTS:
-        raise UnknownMethod.at("/method", "is for predictive distributions of a number: use fit_distribution")
     if entry is None:
         raise UnknownMethod.at("/method", METHODS.explanation(method))
     return entry

@@ -24,11 +24,11 @@ from calibrant.client.requests import T, get, id_of, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
 from calibrant.core.arrays import is_frame
+from calibrant.core.choices import Theme as Theme
 
 #: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
 Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
 Form: TypeAlias = Literal["svg", "png"]
-Theme: TypeAlias = Literal["auto", "light", "dark"]
 
 HTML = "text/html"
 _MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}

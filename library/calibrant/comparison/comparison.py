@@ -13,6 +13,7 @@ from calibrant.comparison.pairs import ContestantValue, Correction, Pair, compar
 from calibrant.comparison.results import ComparisonReport, ContestantReport, MeasureComparison, Of, RankedValues
 from calibrant.core.batch import MAX_NAME, Batch, Integers
 from calibrant.core.cells import Floats
+from calibrant.core.choices import RankingScore as RankingScore
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence, WrongShape, token
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
@@ -76,8 +77,8 @@ def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tup
 RAW = "uncalibrated"
 #: The most maps, or models, of a comparison.
 MAX_MAPS = 20
-#: The scores that rank models, the default first: proper scores, which the true probabilities minimise.
-RANKING_SCORES = ("log-loss", "brier")
+#: The scores that rank models, the default first.
+RANKING_SCORES: tuple[RankingScore, ...] = get_args(RankingScore)
 #: The default measures of models for one event, and for whole vectors.
 MODEL_MEASURES = (
     ("log-loss", "brier", "auroc", "ece"),

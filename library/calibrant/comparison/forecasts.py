@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -14,6 +14,7 @@ from calibrant.comparison.pairs import Pair, holm
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import check_aligned
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.choices import ForecastScore as ForecastScore
 from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, TooFewRows, one_of
 from calibrant.core.options import plain
 from calibrant.core.results import Framed, Table, interval_of, n_rows, plain_json
@@ -27,9 +28,6 @@ from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.streams import diebold_mariano, read_lags
 
-ScoreName = Literal[
-    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
-]
 #: The most forecasts of a comparison.
 MAX_FORECASTS = 20
 #: How far the levels of two forecasts may differ.
@@ -118,7 +116,7 @@ def compare_distributions(
     observed: Any,
     forecasts: Mapping[str, Mapping[str, Any] | Forecasts],
     *,
-    score: ScoreName | None = None,
+    score: ForecastScore | None = None,
     lags: int = 0,
     weights: Any = None,
     weights_kind: WeightsKind = "importance",
@@ -199,8 +197,8 @@ def compare_rows(
 ) -> ForecastComparison:
     """Compare checked forecasts of the outcomes of ``rows``; ``pointers`` are their fields in errors."""
     fields = {name: f"/forecasts/{name}" for name in by_name} if pointers is None else pointers
-    if score is not None and score not in get_args(ScoreName):
-        raise InvalidOption.at("/score", one_of(score, get_args(ScoreName)))
+    if score is not None and score not in get_args(ForecastScore):
+        raise InvalidOption.at("/score", one_of(score, get_args(ForecastScore)))
     lags = read_lags(lags)
     if lags and (rows.weights is not None or rows.clusters is not None):
         raise InvalidOption.at("/lags", "cannot be combined with weights or clusters")
@@ -251,7 +249,7 @@ def _read(name: str, arguments: Mapping[str, Any] | Forecasts) -> Forecasts:
 # --- A score that all forecasts have
 
 
-def _shared(by_name: Mapping[str, Forecasts], fields: Mapping[str, str]) -> tuple[dict[str, Forecasts], ScoreName]:
+def _shared(by_name: Mapping[str, Forecasts], fields: Mapping[str, str]) -> tuple[dict[str, Forecasts], ForecastScore]:
     """Return the forecasts in a form in which their scores are comparable, and the default score."""
     kinds = {own.kind for own in by_name.values()}
     if "interval" in kinds:

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from calibrant.core.cells import Floats
+from calibrant.core.choices import Correction as Correction
 
-Correction = Literal["max-t", "holm"]
 #: Differences up to this, and deviations up to this fraction of the largest, are rounding errors.
 _ROUNDING = 1e-12
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from calibrant.comparison.pairs import Correction, Pair
+from calibrant.core.choices import Of as Of
+from calibrant.core.choices import RankedValues as RankedValues
 from calibrant.core.results import ByMeasure, Cell, Framed, Shown, Table, above, counted, interval_of, n_rows
 from calibrant.evaluation import Report, Source
 from calibrant.measures.measure import MeasureResult
 
-Of = Literal["value", "debiased"]
-#: Values to compare: debiased ones if every contestant with a value has one, or always plain ones.
-RankedValues = Literal["debiased", "plain"]
 #: Which values are compared -> the part of the value from maps fitted without the fold of each row.
 _CROSS_FITTED: Mapping[Of, str] = {"value": "cross_fitted", "debiased": "cross_fitted_debiased"}
 

@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from numbers import Number
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from scipy.special import expit
 
 from calibrant.core.arrays import numbered_names
 from calibrant.core.cells import Floats, WeightsKind, take
+from calibrant.core.choices import InputScale as InputScale
+from calibrant.core.choices import Scale as Scale
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -37,9 +39,6 @@ from calibrant.core.errors import (
 from calibrant.core.features import Features, read_features
 from calibrant.core.results import n_rows
 
-Scale = Literal["probability", "logit"]
-#: How predictions may be passed; percentages, from 0 to 100, are divided by 100.
-InputScale = Literal["probability", "percent", "logit"]
 _SCALES = get_args(InputScale)
 Integers = npt.NDArray[np.int64]
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.core.choices import WeightsKind as WeightsKind
+
 Floats = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int8]
-WeightsKind = Literal["importance", "frequency"]
 
 
 _Values = TypeVar("_Values", bound=npt.NDArray[Any])

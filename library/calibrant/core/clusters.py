@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ClusterVariance as ClusterVariance
 from calibrant.core.errors import TooFewRows
 from calibrant.core.reductions import Event, Vector
 
-#: CR2 (Bell & McCaffrey 2002), CR0 with the factor G / (G - 1) (N - 1) / (N - k), and CR0, for G clusters of N rows.
-ClusterVariance = Literal["cr2", "cr1", "cr0"]
 #: A cluster with more than this share of the information of a parameter determines it alone.
 _ALL = 1.0 - 1e-9
 #: Degrees of freedom with which Student's distribution is normal.

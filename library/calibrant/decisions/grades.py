@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned
 from calibrant.core.batch import MAX_OFFENCES, Batch, InputScale, read_numbers, refuse_clusters
 from calibrant.core.cells import Floats
+from calibrant.core.choices import Light as Light
 from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
@@ -25,7 +26,6 @@ from calibrant.core.options import read_fraction
 from calibrant.core.results import Framed, Table, counted, n_rows, plain_json
 from calibrant.measures.clinical import LEAST_EXPECTED
 
-Light = Literal["green", "yellow", "red"]
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
 _YELLOW, _RED = 0.05, 0.001
 

@@ -14,6 +14,7 @@ from scipy.special import betainc, betaincinv
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Scale
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.choices import Criterion as Criterion
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import plain, read_fraction, read_seed
 from calibrant.core.reductions import Event
@@ -35,7 +36,6 @@ from calibrant.measures.net_benefit import (
     weighted_sum,
 )
 
-Criterion = Literal["costs", "capacity", "precision", "recall"]
 #: The criteria, of which one determines a threshold.
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 #: Folds of the recalibrated decisions, and starts of the tests of precision.

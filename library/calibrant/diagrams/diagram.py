@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from calibrant.core.choices import Runs as Runs
 from calibrant.core.errors import CalibrationError, MissingExtra
 from calibrant.core.options import Described, Option
 from calibrant.core.progress import step
@@ -16,7 +17,6 @@ from calibrant.core.reductions import Event, Subject, naming_reductions
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent
 
-Runs = Literal["inline", "job"]
 #: Seconds per row of a diagram that sorts and sums.
 _ROW = 3e-7
 

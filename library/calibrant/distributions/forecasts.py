@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 from calibrant.core.arrays import Compared, array_of, levels_in_names
 from calibrant.core.batch import Integers, read_numbers
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ForecastKind as ForecastKind
 from calibrant.core.errors import (
     CalibrationError,
     CrossingQuantiles,
@@ -28,7 +29,6 @@ from calibrant.core.errors import (
 )
 from calibrant.core.results import counted, n_rows
 
-ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 KINDS: tuple[ForecastKind, ...] = get_args(ForecastKind)
 #: The smallest distance of levels from each other, from 0 and from 1: smaller ones are errors of rounding.
 CLOSEST = 1e-12

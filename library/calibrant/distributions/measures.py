@@ -146,6 +146,8 @@ class DistributionMeasure(Described):
     ----------
     name : str
         Name in ``DISTRIBUTION_MEASURES``.
+    title : str
+        Title.
     text : str
         Definition.
     range : str
@@ -158,6 +160,8 @@ class DistributionMeasure(Described):
         Options with their defaults.
     seconds : callable
         Estimates the seconds for forecasts of a size.
+    is_error : bool
+        Whether the value is a calibration error in units of probability.
 
     See Also
     --------
@@ -171,6 +175,7 @@ class DistributionMeasure(Described):
     """
 
     name: str
+    title: str
     text: str
     range: str
     source: str
@@ -178,6 +183,12 @@ class DistributionMeasure(Described):
     kinds: tuple[str, ...] = _ALL
     options: Mapping[str, Option] = field(default_factory=dict)
     seconds: Seconds = field(default=_seconds(), repr=False)
+    is_error: bool = False
+
+    @property
+    def explanation(self) -> str:
+        """What reports say of the value: the definition."""
+        return self.text
 
 
 def compute_measure(measure: DistributionMeasure, rows: MeasuredForecasts, options: Mapping[str, Any]) -> MeasureResult:
@@ -411,6 +422,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
         for entry in (
             DistributionMeasure(
                 "crps",
+                "CRPS",
                 "Continuous ranked probability score: the integral of (F(x) - 1{y <= x})^2. Closed form for normal "
                 "distributions, the empirical distribution of samples (or unbiased: fair), and for quantiles an "
                 "approximation, twice the mean pinball loss.",
@@ -422,6 +434,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "threshold-weighted-crps",
+                "Threshold-weighted CRPS",
                 "CRPS integrated from low to high alone: that of forecasts and outcomes clipped to this range.",
                 _OUTCOME,
                 "Gneiting & Ranjan 2011",
@@ -431,6 +444,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "weighted-interval-score",
+                "Weighted interval score",
                 "Sum of the pinball losses over K + 1/2 for K central intervals and the median; its parts are "
                 "dispersion, underprediction and overprediction.",
                 _OUTCOME,
@@ -440,6 +454,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "quantile-score",
+                "Quantile score (mean pinball loss)",
                 "Mean pinball loss (1{y < q} - tau) (q - y) over the declared levels, without a factor of 2.",
                 _OUTCOME,
                 "Koenker & Bassett 1978",
@@ -448,6 +463,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "interval-score",
+                "Interval score",
                 "Width of the central interval plus 2 / (1 - level) times the distance of the outcome from it.",
                 _OUTCOME,
                 "Winkler 1972",
@@ -456,6 +472,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "log-score",
+                "Log score (nats)",
                 "Minus the log density of the outcome, in nats.",
                 "any number",
                 "Good 1952",
@@ -464,15 +481,24 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "dawid-sebastiani",
+                "Dawid-Sebastiani score",
                 "(y - mean)^2 / variance + ln variance.",
                 "any number",
                 "Dawid & Sebastiani 1999",
                 _score(scores.dawid_sebastiani),
                 _MOMENTS,
             ),
-            DistributionMeasure("mae", "Mean absolute error of the median.", _OUTCOME, "Gneiting 2011", _absolute),
+            DistributionMeasure(
+                "mae",
+                "Mean absolute error",
+                "Mean absolute error of the median.",
+                _OUTCOME,
+                "Gneiting 2011",
+                _absolute,
+            ),
             DistributionMeasure(
                 "rmse",
+                "Root mean squared error",
                 "Root mean squared error of the mean (of quantiles and intervals, of the median or the midpoint).",
                 _OUTCOME,
                 "Gneiting 2011",
@@ -480,6 +506,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "bias",
+                "Mean error",
                 "Mean of the point forecast minus the outcome: 0 is best.",
                 "any number, in the unit of the outcome",
                 "Murphy 1988",
@@ -487,6 +514,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "sharpness",
+                "Mean width of intervals",
                 "Mean width of the central interval of a level. It says nothing about calibration.",
                 _OUTCOME,
                 "Gneiting, Balabdaoui & Raftery 2007",
@@ -495,6 +523,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "coverage",
+                "Coverage",
                 "Share of outcomes in the central interval of a level: the level is best.",
                 "0 to 1",
                 "Christoffersen 1998",
@@ -503,6 +532,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "quantile-calibration-error",
+                "Calibration error of quantiles",
                 "Norm over the levels of the observed share of outcomes at most the quantile, minus the level. With "
                 "simultaneous 95 % bands, and the p-value of a Wald test of all levels. Of more than 500 levels, 500 "
                 "evenly chosen ones are used, here and in the tests of the probability integral transform.",
@@ -511,9 +541,11 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 _calibration_error,
                 options={"norm": _NORM},
                 seconds=_seconds(row=3e-6, level=4e-4),
+                is_error=True,
             ),
             DistributionMeasure(
                 "pit-ks",
+                "Kolmogorov-Smirnov distance of the PIT",
                 "Largest difference between the distribution of the probability integral transform and the uniform "
                 "one, over the levels, with its p-value.",
                 "0 to 1",
@@ -523,6 +555,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "pit-kuiper",
+                "Kuiper distance of the PIT",
                 "Sum of the largest differences above and below, with its p-value.",
                 "0 to 2",
                 "Kuiper 1960",
@@ -531,6 +564,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "pit-anderson-darling",
+                "Anderson-Darling distance of the PIT",
                 "n times the integral over the levels of the squared difference over tau (1 - tau), with its p-value.",
                 "at least 0",
                 "Anderson & Darling 1952",
@@ -539,6 +573,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "calibration-evidence",
+                "Evidence against calibration",
                 "Natural logarithm of the largest value of an e-process against calibration, over the rows in the "
                 "order given, which must be that of time. Its p-value, the horizon over the largest value, is valid "
                 "although it looks at every row. The parts are the last logarithm, and the alarm: the first row, "
@@ -550,6 +585,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "exchangeability-evidence",
+                "Evidence of a change of calibration",
                 "As calibration-evidence, but against calibration, good or bad, that stays the same: an alarm says "
                 "that it has changed.",
                 "any number, at most ln(1 / alpha) with probability 1 - alpha without a change",
@@ -558,6 +594,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "variance-calibration-error",
+                "Calibration error of variances",
                 "ENCE: mean over bins of the predicted variance of the relative error of its root. The parts are the "
                 "bins.",
                 "at least 0",
@@ -568,6 +605,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "variance-ratio",
+                "Mean squared standardised error",
                 "Mean squared standardised error: 1 is best, above 1 the variances are too small.",
                 "at least 0",
                 "Levi et al. 2022",
@@ -576,6 +614,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "skce",
+                "Squared kernel calibration error",
                 "Squared kernel calibration error of normal distributions, unbiased (it can be negative), with the "
                 "p-value of a wild bootstrap.",
                 "-1 to 1",
@@ -586,6 +625,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "decomposition",
+                "Miscalibration in the decomposition of a score",
                 "Score = miscalibration - discrimination + uncertainty; the value is the miscalibration. crps of "
                 "normal distributions and samples: isotonic regression of the outcome on P(Y <= z) at 256 thresholds "
                 "z. crps of quantiles and quantile-score: isotonic quantile regression at each level. log-score and "
@@ -599,6 +639,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "upper-bound",
+                "Upper bound of the calibration error of a score",
                 "Upper bound of the calibration error of the Dawid-Sebastiani score: the score minus its infimum 1 + "
                 "ln(least_variance) for outcomes whose variance given the forecast is at least least_variance.",
                 "at least 0 if the bound of the variance holds",
@@ -609,6 +650,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "recalibration-improvement",
+                "Recalibration improvement",
                 "Mean score before minus after a map that the method fits to the other of 3 folds: above 0 "
                 "recalibration improves the score. It equals the change of the calibration error of the score if the "
                 "map is injective (isotonic ones are not).",
@@ -627,6 +669,7 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
             ),
             DistributionMeasure(
                 "conditional-coverage",
+                "Largest difference of coverage, in standard errors",
                 "Largest standardised difference between the coverage of the central interval and its level, with its "
                 "p-value, over bins of about equal mass of its width, its centre or the column `by` of the rows; names "
                 "in that column are groups. The parts are the bins, with simultaneous 95 % bands.",

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
+from calibrant.core.choices import InputScale, WeightsKind
 from calibrant.io.errors import Field, InvalidFileOption
 
-if TYPE_CHECKING:
-    from calibrant.core.cells import WeightsKind
-
-Scale = Literal["probability", "percent", "logit"]
 #: The fields of predictive distributions, whose columns are named as ``part=column`` by the option ``predictions``.
 PARTS: tuple[Field, ...] = ("mean", "variance", "std", "quantiles", "samples", "lower", "upper")
 
@@ -146,14 +143,14 @@ class FileOptions:
         "--weights-kind",
         "Meaning of the weights: importance (only ratios matter) or frequency (whole numbers, how often each row "
         "occurred). Never inferred.",
-        choices=("importance", "frequency"),
+        choices=get_args(WeightsKind),
     )
-    scale: Scale = _option(  # noqa: RUF009 - a field
+    scale: InputScale = _option(  # noqa: RUF009 - a field
         "--scale",
         "Scale of the predictions: probability, percent (from 0 to 100; cells of CSV may have percent signs) or logit. "
         "Never inferred.",
         kind="classes",
-        choices=get_args(Scale),
+        choices=get_args(InputScale),
     )
     drop_missing: bool = _option(
         "--drop-missing",
@@ -286,4 +283,4 @@ class FileOptions:
 
 
 #: The options by name, in the order of the flags.
-OPTIONS: Mapping[str, FileOption] = {each.name: each.metadata["option"] for each in fields(FileOptions)}
+OPTIONS: Mapping[str, FileOption] = {option.name: option.metadata["option"] for option in fields(FileOptions)}

@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from calibrant.core.batch import TOLERANCE
+from calibrant.core.choices import InputScale
 from calibrant.core.column_names import is_log_probability, is_percentage
 from calibrant.io.errors import LooksLikeLogits, LooksLikePercent, TabularError, UnclearScale
-from calibrant.io.options import Scale
 from calibrant.io.table import Floats
 from calibrant.io.texts import quoted, span
 
@@ -23,7 +23,7 @@ _FEW = 10.0
 _ROWS_SHOWN = 3
 
 
-def check_scale(predictions: Floats, scale: Scale, names: Sequence[str]) -> tuple[str, ...]:
+def check_scale(predictions: Floats, scale: InputScale, names: Sequence[str]) -> tuple[str, ...]:
     """Raise an error if the predictions do not match the scale; values up to 1e-4 outside [0, 1] are accepted.
 
     ``names`` are those of the columns. Returns notes on values that look like something else.

@@ -126,8 +126,6 @@ REGRESSION = Fields(
     {"quantiles": re.compile(r"q(0?\.[0-9]{1,9})"), "samples": re.compile(rf"samples\.{_NUMBERED}")},
     ("levels", "level"),
 )
-#: The fields with one element per row.
-ARRAYS = CLASSIFICATION.arrays
 _OF_FAMILY = {field: f"{field}.k" for field in ("predictions", "labels", "samples")}
 _OF_FAMILY["quantiles"] = "q with a level, such as q0.05"
 

@@ -425,7 +425,7 @@ _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 
 
 def _entry(name: str, title: str, definition: str, source: str, **rest: Any) -> Measure:
-    common = {"lowest": 0.0, "highest": 1.0, "resample_seconds": bins_seconds}
+    common = {"lowest": 0.0, "highest": 1.0, "resample_seconds": bins_seconds, "is_error": True}
     return Measure(name, title, _FAMILY, definition, source, **{**common, **rest})
 
 
@@ -440,6 +440,10 @@ MEASURES = (
         "with the folded normal distribution (norm 1) or by subtracting ybar_k (1 - ybar_k) / (n_k - 1) (norm 2). "
         f"{_CUTS}",
         f"{_KANGSEPP}, sections 2.2 and C.5; Kumar, Liang & Ma (2019); Naeini, Cooper & Hauskrecht (2015)",
+        meaning=(
+            "Mean absolute difference between observed frequency and prediction over bins of rows; 0 is perfect. The "
+            "debiased value excludes a part of what is due to random variation."
+        ),
         cost="O(n log n); equal-width O(n)",
         event=ece,
         distance=ece_distance,
@@ -447,10 +451,14 @@ MEASURES = (
     ),
     _entry(
         "ece-sweep",
-        "Expected calibration error with the number of bins from a monotonic sweep",
+        "Expected calibration error (monotonic sweep)",
         "ece with the largest b such that 1, ..., b bins all have non-decreasing observed frequencies (equal-width: at "
         "most 4,096 bins, ignoring empty ones)",
         "Roelofs et al. (2022)",
+        meaning=(
+            "Calibration error with the largest number of bins for which the observed frequencies increase with the "
+            "predictions."
+        ),
         cost="O(n log n + b^2)",
         event=_SWEEP,
         distance=_SWEEP_DISTANCE,
@@ -474,6 +482,7 @@ MEASURES = (
         "Maximum calibration error",
         f"max_k |pbar_k - ybar_k| over bins. {_CUTS}",
         "Naeini, Cooper & Hauskrecht (2015)",
+        meaning="The largest gap of any bin; sensitive to random variation in small bins.",
         cost="O(n log n); equal-width O(n)",
         event=partial(ece, norm="max"),
         distance=partial(ece_distance, norm="max"),
@@ -485,6 +494,7 @@ MEASURES = (
         f"(sum_k (n_k / n) (pbar_k - ybar_k)^2)^(1/2) over bins; debiased: the root of the debiased square, or 0 if "
         f"that is negative. {_CUTS}",
         "Nixon et al. (2019); Kumar, Liang & Ma (2019)",
+        meaning="Like the calibration error, but large gaps count more.",
         cost="O(n log n)",
         event=_rmsce,
         distance=partial(_rooted_distance, p=2.0),
@@ -497,6 +507,7 @@ MEASURES = (
         "(n_k - 1)), with V_k the variance of y - p in the bin, over bins of two rows or more. It is unbiased, so it "
         f"may be negative, and it is 0 on average for calibrated predictions. {_FEW_WEIGHTS}. {_CUTS}",
         "Kumar, Liang & Ma (2019); Broecker (2012); Ferro & Fricker (2012)",
+        is_error=False,
         cost="O(n log n)",
         event=_square,
         distance=partial(ece_distance, norm=2),
@@ -518,6 +529,7 @@ MEASURES = (
         "(sum over classes k of E|f_k - P(Y = k | f_k)|^p)^(1/p), at most 2^(1/p), over bins of each class; form mean "
         f"divides by K before the root. For one event, its term E|.|^p. {_CUTS}",
         "Gruber & Buettner (2022), appendix C",
+        is_error=False,
         cost="O(K n log n)",
         highest=2.0,
         of_classes=True,
@@ -567,6 +579,7 @@ MEASURES = (
         "sum_k (n_k / n) E|N(0, sigma_k^2)|, sigma_k^2 = sum p (1 - p) / n_k^2; plug_in: with the observed gaps and "
         f"the variances of predictions and labels in each bin. {_FEW_WEIGHTS}. {_CUTS}",
         "Gruber & Buettner (2022), eq. 22",
+        is_error=False,
         cost="O(n log n)",
         event=_chance,
         better="neither",
@@ -579,6 +592,7 @@ MEASURES = (
         f"the mean prediction of positives minus that of negatives (the lemma has 1 - d by mistake). "
         f"{_FEW_WEIGHTS}. {_CUTS}",
         "Minderer et al. (2021), appendix C, Lemma 1",
+        is_error=False,
         cost="O(n log n)",
         event=_squared_bias,
         better="neither",

@@ -296,6 +296,7 @@ MEASURES = (
         f"Fraction of correct decisions. {_DECISION}; under confidence and canonical it is the class with the largest "
         "probability, the first one of ties",
         "standard",
+        meaning="Fraction of correct decisions; recalibration hardly changes it.",
         cost="O(n)",
         better="larger",
         event=_accuracy,
@@ -309,6 +310,10 @@ MEASURES = (
         "p-value uses the normal distribution under calibration",
         f"{_MINDERER}, appendix D; Guo et al. (2017)",
         lowest=-1.0,
+        meaning=(
+            "Of the decision for the likelier class: above 0, it is overconfident on average. Errors of opposite sign "
+            "cancel. Whether the risk of an event is too high or too low is the mean label minus the mean prediction."
+        ),
         cost="O(n)",
         better="neither",
         event=_gap,
@@ -318,12 +323,16 @@ MEASURES = (
     ),
     _entry(
         "auroc",
-        "Area under the receiver operating characteristic",
+        "Area under the ROC curve",
         "Fraction of pairs of a positive and a negative in which the positive has the larger prediction; ties count "
         "half. Under binary, class:k and pooled it is that of p for the event, or, with of = confidence, that of "
         "max(p, 1 - p) for a correct decision. Under confidence, top:r, within-top:r and canonical it is that of the "
         "confidence for a correct decision. The interval uses DeLong's components",
         "Hanley & McNeil (1982); DeLong, DeLong & Clarke-Pearson (1988)",
+        meaning=(
+            "How well predictions rank events above non-events: 0.5 is random, 1 is perfect. Independent of "
+            "calibration."
+        ),
         cost="O(n log n)",
         better="larger",
         needs="both outcomes",
@@ -337,13 +346,17 @@ MEASURES = (
     ),
     _entry(
         "optimal-temperature",
-        "Temperature that minimises the log loss",
+        "Optimal temperature",
         "The T > 0 that minimises the mean log loss of softmax(z / T) under canonical and confidence, and of "
         f"logistic(z / T) for other events; {_LOGITS}. Above 1 the predictions are overconfident (too far from 1/K), "
         "below 1 underconfident; those of other events are too far from 1/2, or too close to 1/2. The verdict is "
         "neither if T = 1 is within the interval from the sandwich standard error of log T",
         f"Guo et al. (2017), section 4.2; {_MINDERER}, appendix D (where logits are multiplied instead of divided)",
         highest=None,
+        meaning=(
+            "The temperature with the lowest log loss. Above 1, predictions are too extreme; below 1, not extreme "
+            "enough. Dividing the logits by it is the simplest recalibration."
+        ),
         cost="O(n K) per Newton step, about ten steps",
         better="neither",
         needs="an incorrect prediction, and predictions that are better than random",

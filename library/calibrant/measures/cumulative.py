@@ -293,12 +293,17 @@ MEASURES = (
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning=(
+            "The largest difference between cumulative predictions and cumulative labels, from the lowest prediction "
+            "upwards; no bins needed. Errors of opposite sign partly cancel."
+        ),
         event=_compute("ks"),
         over_classes_p_value=_over_classes("ks"),
         options=_LAW,
         chance_seconds=_chance_seconds,
         distance=_distance("ks"),
         triangle=True,
+        is_error=True,
     ),
     Measure(
         "kuiper",
@@ -310,12 +315,14 @@ MEASURES = (
         0.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning="Like the Kolmogorov-Smirnov error, but equally sensitive to differences in any range of predictions.",
         event=_compute("kuiper"),
         over_classes_p_value=_over_classes("kuiper"),
         options=_LAW,
         chance_seconds=_chance_seconds,
         distance=_distance("kuiper"),
         triangle=True,
+        is_error=True,
     ),
     Measure(
         "ks-end",
@@ -327,6 +334,7 @@ MEASURES = (
         -1.0,
         1.0,
         "O(n log n); law resampling O(n resamples)",
+        meaning="Below 0, predictions are too high overall; above 0, too low.",
         event=_end,
         over_classes_p_value=_over_classes("end"),
         options=_LAW,
@@ -351,5 +359,6 @@ MEASURES = (
         chance_seconds=_chance_seconds,
         distance=_by_class_distance,
         triangle=True,
+        is_error=True,
     ),
 )

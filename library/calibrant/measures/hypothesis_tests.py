@@ -121,6 +121,10 @@ MEASURES = (
         0.0,
         None,
         "O(n log n + n n_terms^2)",
+        meaning=(
+            "The p-value is the probability that calibrated predictions deviate at least this much. The value has no "
+            "unit."
+        ),
         event=_compute,
         options={"n_terms": Option(8, high=MAX_TERMS)},
         resampled=False,

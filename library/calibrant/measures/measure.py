@@ -159,6 +159,8 @@ class Measure(Described):
         Range of the values; None if unbounded.
     cost : str
         Cost in the number of rows n and of classes K.
+    meaning : str
+        What the value says, in plain words, for readers of reports; if empty, they get the definition.
     event, vector : callable or None
         Compute the measure for an event, and for the whole vector; None if not defined. Class-wise values are computed
         for the event of each class and combined by ``over_classes``.
@@ -185,6 +187,8 @@ class Measure(Described):
         Whether the literature defines it as a mean over the classes, which evaluations of one event then say.
     needs_vectors : bool
         Whether it needs the vectors behind an event that is not binary; a monitor does not have them.
+    is_error : bool
+        Whether the value of an event is a calibration error in units of probability, unless the norm is above 1.
     own_interval : bool
         Whether the result already has its interval.
     pooled : {"identity", "log", "logit"} or None
@@ -213,6 +217,7 @@ class Measure(Described):
     lowest: float | None
     highest: float | None
     cost: str
+    meaning: str = ""
     event: Compute | None = None
     vector: Compute | None = None
     better: Literal["smaller", "larger", "neither"] = "smaller"
@@ -236,12 +241,18 @@ class Measure(Described):
     by_outcome: bool = False
     of_classes: bool = False
     needs_vectors: bool = False
+    is_error: bool = False
     own_interval: bool = False
     pooled: Literal["identity", "log", "logit"] | None = None
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
     influence: Callable[..., Floats] | None = None
     resampled: bool = True
+
+    @property
+    def explanation(self) -> str:
+        """What reports say of the value: the meaning, or the definition without one."""
+        return self.meaning or self.definition
 
 
 @dataclass(frozen=True)
@@ -255,6 +266,11 @@ class MeasureRequest:
     def compute(self, subject: Subject, resampling: Resampling = PLAIN) -> MeasureResult:
         """Measure one subject; the result has its definition, and a ``problem`` if there is no value."""
         return answers([self], subject, resampling)[self.key]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the value of an event is a calibration error in units of probability; mean powers are not."""
+        return self.measure.is_error and self.options.get("norm", 1) in (1, "max")
 
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimate the seconds of ``compute``."""

@@ -181,6 +181,7 @@ MEASURES = (
         0.0,
         2.0,
         "O(n K)",
+        meaning="Mean squared difference between predictions and labels, a proper score; lower is better.",
         event=_mean("brier"),
         vector=_mean("brier"),
         influence=_mean_influence("brier"),
@@ -196,6 +197,7 @@ MEASURES = (
         0.0,
         2.0**0.5,
         "O(n K)",
+        meaning="Square root of the Brier score, on the scale of probabilities.",
         event=_root,
         vector=_root,
         influence=_root_influence,
@@ -203,7 +205,7 @@ MEASURES = (
     ),
     Measure(
         "log-loss",
-        "Log loss",
+        "Log loss (nats)",
         _FAMILY,
         "Mean of -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52], or of logits exactly. Part clipped: the "
         "number of clipped rows",
@@ -211,6 +213,9 @@ MEASURES = (
         0.0,
         None,
         "O(n)",
+        meaning=(
+            "A proper score of calibration and discrimination; lower is better. Confident wrong predictions cost most."
+        ),
         event=_mean("log-loss"),
         vector=_mean("log-loss"),
         influence=_mean_influence("log-loss"),
@@ -235,7 +240,7 @@ MEASURES = (
     ),
     Measure(
         "decomposition",
-        "Decomposition of a proper score into miscalibration, discrimination and uncertainty",
+        "Miscalibration in the decomposition of a proper score",
         _FAMILY,
         "score = miscalibration - discrimination + uncertainty; the value is the miscalibration. Method corp: S(p) - "
         "S(x), S(ybar) - S(x), S(ybar), with x the isotonic fit. Method binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k "
@@ -249,6 +254,7 @@ MEASURES = (
         0.0,
         None,
         "O(n log n); for the vector O(K n log n)",
+        meaning="The part of the proper score that recalibration could remove.",
         event=_decomposition,
         vector=_sum_of_classes,
         distance=_decomposition_distance,

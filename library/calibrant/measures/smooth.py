@@ -228,10 +228,12 @@ MEASURES = (
         0.0,
         1.0,
         "O(n + grid log grid)",
+        meaning="Calibration error with kernel smoothing instead of bins.",
         event=_smooth,
         options={"bandwidth": Option("fixed-point", choices=("fixed-point",), low=NARROWEST, high=1, real=True)},
         seconds=lambda n, _classes, _options: 4e-8 * n + 5e-3,
         distance=lambda event, _, *, bandwidth: smooth_distance(event, _fixed(bandwidth)),
+        is_error=True,
         resample_seconds=lambda _n, _options: 5e-5,
     ),
     Measure(
@@ -251,6 +253,7 @@ MEASURES = (
         options={"form": Option("integral", choices=("integral", "pointwise")), "norm": Option(1, choices=(1, 2))},
         seconds=lambda n, _classes, _options: 2e-7 * n + 3e-3,
         distance=lambda event, _, **options: kde_distance(event, **options),
+        is_error=True,
         resample_seconds=lambda _n, _options: 2.5e-4,
     ),
 )

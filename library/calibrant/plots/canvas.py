@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.core.choices import Theme as Theme
 from calibrant.core.errors import CalibrationError
 from calibrant.plots import engine
 
@@ -102,8 +103,6 @@ def _font(weight: str) -> Any:
 # --- Input and output
 
 Format = Literal["svg", "png"]
-#: An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
-Theme = Literal["auto", "light", "dark"]
 
 
 @dataclass(frozen=True)

@@ -67,19 +67,6 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "samples": ("location-scale", "quantile-recalibration", "averaged"),
     "interval": ("location-scale", "conformal", "averaged"),
 }
-TITLES: Mapping[str, str] = {
-    "crps": "CRPS",
-    "rmse": "Root mean squared error",
-    "coverage": "Coverage",
-    "sharpness": "Mean width of intervals",
-    "quantile-score": "Quantile score (mean pinball loss)",
-    "interval-score": "Interval score",
-    "log-score": "Log score (nats)",
-    "quantile-calibration-error": "Calibration error of quantiles",
-    "pit-ks": "Kolmogorov-Smirnov distance of the PIT",
-    "variance-ratio": "Mean squared standardised error",
-    "conditional-coverage": "Largest difference of coverage, in standard errors",
-}
 #: Captions of the diagrams, in the order of a report.
 CAPTIONS: Mapping[str, str] = {
     "coverage": "Share of outcomes inside central intervals against their level. Below the diagonal, intervals are too "
@@ -462,8 +449,8 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "advice": advice(report),
         "fitting": _fitting(report, about),
         "figures": figures(report, about, CAPTIONS, _title),
-        "measures": measured(report, _meaning),
-        "groups": grouped(report, _meaning, (*_scores(report), _ERROR), _ERROR, _of_groups),
+        "measures": measured(report, DISTRIBUTION_MEASURES),
+        "groups": grouped(report, DISTRIBUTION_MEASURES, (*_scores(report), _ERROR), _ERROR, _of_groups),
         "coverage_by": _coverage_by(report),
         "facts": _facts(report, about),
         "reproduction": Reproduction(in_words(options), command, [], [], _python(about)),
@@ -472,10 +459,6 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
 
 def _title(report: Mapping[str, Any], side: Mapping[str, Any], _: ReportSubject, name: str | None) -> Caption:
     return Caption(report["n"], side["kind"], name)
-
-
-def _meaning(name: str) -> tuple[str, str]:
-    return TITLES.get(name, name), DISTRIBUTION_MEASURES[name].text
 
 
 #: The measure by which groups are ranked.
@@ -498,7 +481,8 @@ def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
             continue
         change = _signed_percent(now["value"] / was["value"] - 1.0) if was["value"] > 0.0 else ""
         sentences.append(
-            f"{TITLES[name]}: {numbers.number(was['value'])} before, {numbers.number(now['value'])} after ({change})."
+            f"{DISTRIBUTION_MEASURES[name].title}: {numbers.number(was['value'])} before, "
+            f"{numbers.number(now['value'])} after ({change})."
         )
     if report["in_sample"]:
         sentences.append("These results are in-sample and optimistic.")

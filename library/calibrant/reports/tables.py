@@ -8,106 +8,30 @@ from typing import Any, TypeAlias
 
 from calibrant.core.results import counted, n_rows
 from calibrant.decisions.segments import search_of
+from calibrant.distributions.measures import DistributionMeasure
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
+from calibrant.measures.measure import Measure
 from calibrant.reports import lookup, numbers
 from calibrant.reports.figures import Figure
 from calibrant.reports.panel import RESAMPLES, ReportSubject
 from calibrant.reports.regions import ALPHA, error_interval
 from calibrant.reports.text import cleaned
 
-# --- Explanations of the measures
+# --- Titles and explanations of the measures
 
-#: Returns the title and the explanation of a measure.
-Meaning: TypeAlias = Callable[[str], tuple[str, str]]
-
-#: Title and explanation by name; for other measures, those of the catalogue are used.
-MEANINGS: Mapping[str, tuple[str, str]] = {
-    "ece": (
-        "Expected calibration error",
-        "Mean absolute difference between observed frequency and prediction over bins of rows; 0 is perfect. The "
-        "debiased value excludes a part of what is due to random variation.",
-    ),
-    "ece-sweep": (
-        "Calibration error (monotonic sweep)",
-        "Calibration error with the largest number of bins for which the observed frequencies increase with the "
-        "predictions.",
-    ),
-    "ece-isotonic": (
-        "Calibration error (isotonic fit)",
-        "Mean absolute difference between the predictions and an isotonic regression of the labels; no bins needed.",
-    ),
-    "ece-platt": (
-        "Calibration error (Platt fit)",
-        "Mean absolute difference between the predictions and a logistic fit to the labels.",
-    ),
-    "mce": ("Maximum calibration error", "The largest gap of any bin; sensitive to random variation in small bins."),
-    "rmsce": ("Root mean squared calibration error", "Like the calibration error, but large gaps count more."),
-    "ks": (
-        "Kolmogorov-Smirnov error",
-        "The largest difference between cumulative predictions and cumulative labels, from the lowest prediction "
-        "upwards; no bins needed. Errors of opposite sign partly cancel.",
-    ),
-    "ks-end": (
-        "Mean label minus mean prediction",
-        "Below 0, predictions are too high overall; above 0, too low.",
-    ),
-    "kuiper": (
-        "Kuiper error",
-        "Like the Kolmogorov-Smirnov error, but equally sensitive to differences in any range of predictions.",
-    ),
-    "smooth-ece": (
-        "Smooth calibration error",
-        "Calibration error with kernel smoothing instead of bins.",
-    ),
-    "smooth-test": (
-        "Smooth test of calibration",
-        "The p-value is the probability that calibrated predictions deviate at least this much. The value has no unit.",
-    ),
-    "confidence-gap": (
-        "Mean confidence minus accuracy",
-        "Of the decision for the likelier class: above 0, it is overconfident on average. Errors of opposite sign "
-        "cancel. Whether the risk of an event is too high or too low is the mean label minus the mean prediction.",
-    ),
-    "optimal-temperature": (
-        "Optimal temperature",
-        "The temperature with the lowest log loss. Above 1, predictions are too extreme; below 1, not extreme enough. "
-        "Dividing the logits by it is the simplest recalibration.",
-    ),
-    "log-loss": (
-        "Log loss (nats)",
-        "A proper score of calibration and discrimination; lower is better. Confident wrong predictions cost most.",
-    ),
-    "brier": (
-        "Brier score",
-        "Mean squared difference between predictions and labels, a proper score; lower is better.",
-    ),
-    "root-brier": ("Root Brier score", "Square root of the Brier score, on the scale of probabilities."),
-    "decomposition": (
-        "Miscalibration component of the score",
-        "The part of the proper score that recalibration could remove.",
-    ),
-    "accuracy": ("Accuracy", "Fraction of correct decisions; recalibration hardly changes it."),
-    "auroc": (
-        "Area under the ROC curve",
-        "How well predictions rank events above non-events: 0.5 is random, 1 is perfect. Independent of calibration.",
-    ),
-}
+#: The measures of a kind of predictions, by name.
+Entries: TypeAlias = Mapping[str, Measure] | Mapping[str, DistributionMeasure]
 
 
-def column(key: str, definition: Mapping[str, Any], meaning_of: Meaning | None = None) -> str:
+def column(key: str, definition: Mapping[str, Any], entries: Entries = MEASURES) -> str:
     """Return the column title of a measure, with its key if that is not its name."""
-    name = str(definition.get("name", key))
-    title = (meaning_of or meaning)(name)[0]
-    return title if key == name else f"{title} ({key})"
+    entry = _entry(key, definition, entries)
+    return entry.title if key == entry.name else f"{entry.title} ({key})"
 
 
-def meaning(name: str) -> tuple[str, str]:
-    """Return the title and explanation of a measure."""
-    if name in MEANINGS:
-        return MEANINGS[name]
-    entry = MEASURES.get(name)
-    return (name, "") if entry is None else (entry.title, entry.definition)
+def _entry(key: str, definition: Mapping[str, Any], entries: Entries) -> Measure | DistributionMeasure:
+    return entries[str(definition.get("name", definition.get("measure", key)))]
 
 
 # --- Tables of measures, groups and facts, as text
@@ -133,12 +57,12 @@ class MeasureRow:
     problem: str
 
 
-def measured(report: Mapping[str, Any], meaning_of: Meaning = meaning) -> list[MeasureRow]:
+def measured(report: Mapping[str, Any], entries: Entries = MEASURES) -> list[MeasureRow]:
     """Return the rows of the table of measures, in the order of the request."""
     later = (report.get("after") or {}).get("measures", {})
     alike, alike_later = _alike(report), _alike(report.get("after"))
     return [
-        _measured(key, answer, later.get(key), meaning_of, alike=key in alike, alike_later=key in alike_later)
+        _measured(key, answer, later.get(key), entries, alike=key in alike, alike_later=key in alike_later)
         for key, answer in report["measures"].items()
     ]
 
@@ -158,17 +82,17 @@ def _measured(
     key: str,
     answer: Mapping[str, Any],
     later: Mapping[str, Any] | None,
-    meaning_of: Meaning,
+    entries: Entries,
     *,
     alike: bool,
     alike_later: bool,
 ) -> MeasureRow:
-    title, text = meaning_of(str(answer["definition"].get("name", key)))
+    entry = _entry(key, answer["definition"], entries)
     problem = answer.get("problem") or (f"no interval: {NO_WIDTH}" if alike else "")
     return MeasureRow(
         key,
-        title,
-        text,
+        entry.title,
+        entry.explanation,
         _value(answer),
         _debiased(answer),
         "" if alike else numbers.interval(lookup.interval(answer)),
@@ -226,7 +150,7 @@ class GroupTable:
 
 def grouped(
     report: Mapping[str, Any],
-    meaning_of: Meaning = meaning,
+    entries: Entries = MEASURES,
     keys: Sequence[str] | None = None,
     leading: str | None = None,
     sentences: Callable[[lookup.GroupSide], Sequence[str]] | None = None,
@@ -254,7 +178,7 @@ def grouped(
         )
         for name in ranked[:MOST_GROUPS]
     )
-    titles = {key: column(key, answer["definition"], meaning_of) for key, answer in first.items()}
+    titles = {key: column(key, answer["definition"], entries) for key, answer in first.items()}
     level = lookup.level(report)
     gaps = (
         tuple(sentence for side in sides for sentence in sentences(side))

@@ -257,11 +257,11 @@ def test_a_reader_takes_a_part_of_a_data_set_for_all_of_it(tmp_path: Path) -> No
         if listed is not None:
             (tmp_path / name / "_manifest.json").write_text(json.dumps({"parts": listed}))
     reader = TargetReader(tmp_path, ["whole", "partial", "staged", "none"], rows=4)
-    reader.look()
+    reader.act()
     assert reader.faults == [
         "partial is visible with 2 of 4 rows",
         "staged is visible, and reading it fails: FileNotFoundError",
     ]
     (tmp_path / "whole" / "b.parquet").unlink()
-    reader.look()
+    reader.act()
     assert reader.faults[2] == "whole has other files than before, or than its manifest lists"

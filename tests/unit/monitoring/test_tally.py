@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.core.errors import EmptyBatch
-from calibrant.core.reductions import Event
-from calibrant.measures.catalogue import read_requests
-from calibrant.monitoring.bounds import (
+from benchmarks.monitors.bounds import (
     MeasureBounds,
     brier_bounds,
     equal_mass_bounds,
@@ -16,6 +13,9 @@ from calibrant.monitoring.bounds import (
     ks_bounds,
     log_loss_bounds,
 )
+from calibrant.core.errors import EmptyBatch
+from calibrant.core.reductions import Event
+from calibrant.measures.catalogue import read_requests
 from calibrant.monitoring.tally import (
     BEGINS,
     CELLS,

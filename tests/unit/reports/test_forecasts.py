@@ -14,7 +14,7 @@ import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.reports.forecasts import TITLES, advice, verdict, widening
+from calibrant.reports.forecasts import advice, verdict, widening
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -147,7 +147,7 @@ def test_a_map_is_shown_before_and_after() -> None:
     assert found.document["in_sample"] is True
     assert verdict(found.document["after"], in_sample=True).tone == "unknown"
     text = _text(found.html)
-    assert f"{TITLES['quantile-score']}, after the map (in-sample)" in text
+    assert f"{calibrant.DISTRIBUTION_MEASURES['quantile-score'].title}, after the map (in-sample)" in text
     assert "Coverage before the map is lowest in" in text
     assert "Coverage after the map (in-sample) is lowest in" in text
     other, later = _given(factor=1.6, seed=5)

@@ -130,7 +130,7 @@ def test_gaps_name_the_kind_of_the_values_that_they_compare(report: dict[str, An
     assert table is not None
     assert [text.partition(":")[0].rpartition(", ")[2] for text in table.gaps] == [
         "debiased",
-        "Kolmogorov-Smirnov error",
+        "Kolmogorov-Smirnov calibration error",
     ]
     text = _text(report)
     (line,) = [line for line in text.splitlines() if "largest gap" in line]

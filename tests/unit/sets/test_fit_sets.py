@@ -419,10 +419,12 @@ def test_invalid_input_has_an_error_that_names_the_place(name: str) -> None:
     assert (error.value.code, error.value.offences[0].pointer) == (code, pointer)
 
 
-def test_the_calibrators_name_the_function_of_prediction_sets() -> None:
-    for method in SET_METHODS:
-        with pytest.raises(CalibrationError, match="use fit_sets"):
-            calibrant.fit(method, P, Y)
+def test_the_calibrators_name_the_function_of_methods_of_other_kinds() -> None:
+    of_forecasts = set(calibrant.DISTRIBUTION_METHODS) - set(calibrant.METHODS)
+    for methods, function in ((SET_METHODS, "fit_sets"), (of_forecasts, "fit_distribution")):
+        for method in methods:
+            with pytest.raises(CalibrationError, match=f"use {function}"):
+                calibrant.fit(method, P, Y)
 
 
 def test_a_misspelt_argument_has_an_error_with_the_right_one() -> None:

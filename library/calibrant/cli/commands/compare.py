@@ -8,7 +8,7 @@ folder, a pattern such as 'rows/*.parquet' or a URL such as 's3://bucket/rows/*.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,8 @@ from calibrant.cli.rows import (
 )
 from calibrant.cli.server_url import Server
 from calibrant.cli.sources import Where, compared_source, source_arguments, source_of
+from calibrant.core.choices import Correction as Correction
+from calibrant.core.choices import RankingScore as RankingScore
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -46,14 +48,14 @@ Maps = Annotated[
     typer.Option("--map", help="Map to compare: a JSON file, or with --server a reference; repeatable."),
 ]
 RankBy = Annotated[
-    Literal["log-loss", "brier"] | None,
+    RankingScore | None,
     typer.Option(
         "--rank-by",
         help="Score that ranks the models. Default: log-loss, or brier if a model gives a label probability 0.",
     ),
 ]
 CorrectionOf = Annotated[
-    Literal["holm", "max-t"] | None,
+    Correction | None,
     typer.Option("--correction", help="Correction for all pairs of a measure. Default: holm; with --map max-t."),
 ]
 Level = Annotated[float, typer.Option("--interval", help="Level of all intervals.")]

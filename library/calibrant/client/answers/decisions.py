@@ -8,7 +8,7 @@ from typing import Literal
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.evaluations import MeasureAnswer
 
-CriterionName = Literal["costs", "capacity", "precision", "recall"]
+Criterion = Literal["costs", "capacity", "precision", "recall"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class DecisionCurveAnswer(WireAnswer):
 class DecisionThresholdAnswer(WireAnswer):
     """A threshold: positive decisions are those with a prediction of at least this."""
 
-    criterion: CriterionName  # what determined the threshold
+    criterion: Criterion  # what determined the threshold
     threshold: float  # the threshold, a probability
     level: float  # level of the intervals
     n: int  # number of rows

@@ -20,10 +20,10 @@ from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
 Correction = Literal["max-t", "holm"]
-CriterionName = Literal["costs", "capacity", "precision", "recall"]
+Criterion = Literal["costs", "capacity", "precision", "recall"]
 WeightsKind = Literal["importance", "frequency"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
-ScoreName = Literal[
+ForecastScore = Literal[
     "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
 ]
 
@@ -187,7 +187,7 @@ class ModelDecisions(WireAnswer):
 class ReportedDecisions(WireAnswer):
     """Decisions of models at the threshold that a criterion determines."""
 
-    criterion: CriterionName  # what determined the thresholds
+    criterion: Criterion  # what determined the thresholds
     value: float | tuple[float, float]  # its value: both costs, the capacity or the bound
     level: float  # of the intervals, and of the guarantee of a bound for each model
     models: dict[str, ModelDecisions]  # by model; or by `model`
@@ -301,7 +301,7 @@ class ForecastComparisonAnswer(WireAnswer):
     """Forecasts of the same outcomes, compared by a proper score."""
 
     n: int  # number of rows
-    score: ScoreName  # name of the score that is compared
+    score: ForecastScore  # name of the score that is compared
     level: float  # level of the intervals
     lags: int  # number of lags of the comparison of rows in time order
     #: mean score of `forecasts`, the rows of the request; of `calibrated`, with a map; and of each batch; None if

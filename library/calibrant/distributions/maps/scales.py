@@ -7,20 +7,20 @@ passed as normal scores, so that far tails keep their precision.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ForecastScale as ForecastScale
 from calibrant.core.errors import OutOfRange
 from calibrant.maps.parameters import ParameterChoice
 
-ForecastScale = Literal["identity", "log1p"]
 Tails = Literal["normal", "flat"]
-SCALES: tuple[ForecastScale, ...] = ("identity", "log1p")
-TAILS: tuple[Tails, ...] = ("normal", "flat")
+SCALES: tuple[ForecastScale, ...] = get_args(ForecastScale)
+TAILS: tuple[Tails, ...] = get_args(Tails)
 #: The scale as a parameter of maps.
 ScaleParameter = Annotated[ForecastScale, ParameterChoice("scale g on which quantiles are moved", choices=SCALES)]
 #: Levels of the predicted quantiles if none are given: the 23 of the forecast hubs of COVID-19 and influenza.

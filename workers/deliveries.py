@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
+from functools import cache, partial
 
 from redis import Redis
 
@@ -11,9 +10,10 @@ from backend.monitors.audit_hooks import AUDIT, send_entries
 from backend.monitors.webhook_requests import Sender
 from backend.monitors.webhook_targets import Targets
 from backend.monitors.webhooks import Means, attempt
-from backend.settings import shared_setting, variable_of
+from backend.settings import setting_here
 from backend.store.chores import Chore
 from backend.store.store import Store
+from workers.settings import WorkerSettings
 
 
 def deliver(redis: Redis, chore: Chore) -> float | None:
@@ -28,5 +28,6 @@ def deliver(redis: Redis, chore: Chore) -> float | None:
 @cache
 def _means() -> Means:
     """Create the sender from the environment of this process, once."""
-    targets = Targets.read(shared_setting("webhook_hosts"), shared_setting("webhook_private_addresses"))
-    return Means(Sender(targets), public_url=os.environ.get(variable_of("public_url"), ""))
+    setting = partial(setting_here, WorkerSettings)
+    targets = Targets.read(setting("webhook_hosts"), setting("webhook_private_addresses"))
+    return Means(Sender(targets), public_url=setting("public_url"))

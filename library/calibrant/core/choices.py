@@ -1,0 +1,39 @@
+"""Words of options that calls of the service have too: the library and the wire types take them from here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Scale = Literal["probability", "logit"]
+#: How predictions may be passed; percentages, from 0 to 100, are divided by 100.
+InputScale = Literal["probability", "percent", "logit"]
+WeightsKind = Literal["importance", "frequency"]
+#: CR2 (Bell & McCaffrey 2002), CR0 with the factor G / (G - 1) (N - 1) / (N - k), and CR0, for G clusters of N rows.
+ClusterVariance = Literal["cr2", "cr1", "cr0"]
+#: Where the service computes something: within a request, or as a job.
+Runs = Literal["inline", "job"]
+ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
+ForecastScale = Literal["identity", "log1p"]
+
+# --- Comparisons
+
+#: The scores that rank models, the default first: proper scores, which the true probabilities minimise.
+RankingScore = Literal["log-loss", "brier"]
+#: The scores by which forecasts are compared.
+ForecastScore = Literal[
+    "crps", "log-score", "dawid-sebastiani", "quantile-score", "interval-score", "squared-error", "absolute-error"
+]
+Correction = Literal["max-t", "holm"]
+#: What is compared.
+Of = Literal["value", "debiased"]
+#: Values to compare: debiased ones if every contestant with a value has one, or always plain ones.
+RankedValues = Literal["debiased", "plain"]
+
+# --- Decisions, grades and pictures
+
+#: What determines a threshold.
+Criterion = Literal["costs", "capacity", "precision", "recall"]
+#: The light of a grade.
+Light = Literal["green", "yellow", "red"]
+#: An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
+Theme = Literal["auto", "light", "dark"]
