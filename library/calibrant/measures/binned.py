@@ -570,6 +570,7 @@ MEASURES = (
         cost="O(n log n)",
         event=_chance,
         better="neither",
+        resampled=True,
         options=_CUT,
     ),
     _entry(
@@ -582,6 +583,7 @@ MEASURES = (
         cost="O(n log n)",
         event=_squared_bias,
         better="neither",
+        resampled=True,
         options=_CUT,
     ),
 )
