@@ -22,6 +22,9 @@ from calibrant.measures.repeated import repeated
 
 #: Values of options without choices that change something for a few hundred rows, as far as they are allowed.
 NUMBERS = (1, 2, 3, 5, 10, 20, 40, 0.02, 0.1, 0.25, 0.5, 0.9, 1.5)
+#: Options of distances that change nothing without another option, for one event, or but the p-value.
+INDIRECT = {"block_size", "closed", "form", "law"}
+INDIRECT_OF = {"decomposition": {"binning", "n_bins"}}
 #: Measures whose influence takes fitted maps, or the rows without a decision, as given.
 FITTED = ("recalibration-improvement", "selective-cost")
 #: How far the gaps of intervals are from the value: those on a grid, with random features, or without a debiased value.
@@ -82,14 +85,19 @@ def test_resamples_at_once_have_the_values_of_one_at_a_time_with_every_option(na
 )
 def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: bool) -> None:
     event = event_of(400, 3, 2, logits=logits)
+    default = request_of({"name": name}).compute(event).value
+    unchanged = set(MEASURES[name].options) - INDIRECT - INDIRECT_OF.get(name, set())
     for chosen in ({"name": name}, *variants(name)):
         request = request_of(chosen)
         result = request.compute(event)
+        if result.value not in (None, default):
+            unchanged -= set(chosen)
         if result.value is not None:
             with contextlib.suppress(CalibrationError):  # these options have no gaps, and the interval is refused
                 distance = request.distance_of(event, PLAIN)
                 size = float(distance.size(distance.gap))
                 assert size == pytest.approx(result.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
+    assert not unchanged, "add values of these options that change the value to NUMBERS"
 
 
 @pytest.mark.parametrize(
