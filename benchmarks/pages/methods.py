@@ -63,6 +63,7 @@ def _entry(method: Method) -> str:
         for name, option in method.known_options().items()
     )
     traits = method.traits
+    formulas = "; or ".join(f"`{function.family}`, {function.marked_formula()}" for function in method.maps)
     lines = [
         f"### `{method.name}`: {method.title}",
         "",
@@ -70,6 +71,7 @@ def _entry(method: Method) -> str:
         "",
         f"- of {of}; takes {traits.takes}",
         f"- options: {options or 'none'}",
+        f"- map: {formulas}",
         f"- parameters: {method.parameters}; outside the range of the training rows: {traits.outside}",
         f"- monotone: {traits.monotone}; keeps the top label: {traits.keeps_top_label}; differentiable: "
         f"{traits.differentiable}",

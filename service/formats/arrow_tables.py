@@ -131,6 +131,7 @@ def _format(
         rows="columns `id`, `prediction`, `label`, `timestamp`, `group`, or their plurals; vectors as lists or as "
         "`prediction.0` to `prediction.K-1`; timestamps without a zone are UTC",
         rows_memory=Memory("as for batches, 64 bytes per row, and the text of ids twice"),
+        makes_objects=False,
         **about,
     )
 

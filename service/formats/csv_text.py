@@ -94,4 +94,5 @@ CSV = Format(
     rows_memory=Memory(
         "twice 64 bytes and the numbers of each row, in blocks, eight bytes per character of ids, and names"
     ),
+    makes_objects=False,
 )

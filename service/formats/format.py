@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from backend.monitors.row_fields import PredictionColumns
@@ -43,8 +43,8 @@ class Format:
 
     ``malformed`` is the error of a body that cannot be read. ``read`` is None if bodies of arrays do not have the
     format, ``read_rows`` if rows of monitors do not, and ``write`` if responses do not. ``request``, ``rows`` and
-    ``response`` describe each for the reference. ``options_in_body`` are not in the query. If ``makes_objects``, the
-    rows of monitors become Python objects, and have the limits of text. ``is_available`` is whether what writes a
+    ``response`` describe each for the reference. ``options_in_body`` are not in the query. If ``makes_objects``, rows
+    become Python objects: those of monitors then have the limits of text. ``is_available`` is whether what writes a
     response is installed.
     """
 
@@ -59,8 +59,18 @@ class Format:
     memory: Memory | None = None
     rows_memory: Memory | None = None
     options_in_body: bool = False
-    makes_objects: bool = False
+    makes_objects: bool = field(kw_only=True)
     is_available: Callable[[], bool] = lambda: True
+
+    def __post_init__(self) -> None:
+        """Raise ``TypeError`` if the reference would lack what a reader or the writer takes or reserves."""
+        for function, described in (
+            ("read", self.request and self.memory),
+            ("read_rows", self.rows and self.rows_memory),
+            ("write", self.response),
+        ):
+            if getattr(self, function) is not None and not described:
+                raise TypeError(f"{self.media_type}: describe what `{function}` takes, and its memory if it reads")
 
 
 def with_query(read: Callable[[Body, BodyLimits, Fields], Arrays], *, is_text: bool = False) -> Reader:

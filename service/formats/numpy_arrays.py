@@ -197,6 +197,7 @@ NPZ = Format(
         "sizes, checksums and methods of the archive",
     ),
     rows_memory=Memory("as for batches, 64 bytes per row, and 8 bytes per character of ids and groups"),
+    makes_objects=False,
 )
 NPY = Format(
     "application/x-npy",
@@ -208,4 +209,5 @@ NPY = Format(
         "shape and size must agree",
         "tests/unit/io/test_strict_npz.py::test_a_shape_of_other_than_whole_numbers_is_a_damaged_header",
     ),
+    makes_objects=False,
 )

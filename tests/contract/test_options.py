@@ -106,7 +106,7 @@ def _with_new_option(measure: Measure) -> Measure:
         return compute(rows.rows(np.flatnonzero(rows.p > above)), resampling, **options)
 
     options = {**measure.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
-    return replace(measure, options=options, event=event, distance=None, influence=None)
+    return replace(measure, options=options, event=event, distance=None, influence=None, resampled=True)
 
 
 RANDOM = np.random.default_rng(5)

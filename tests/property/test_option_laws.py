@@ -22,6 +22,11 @@ from calibrant.measures.repeated import repeated
 
 #: Values of options without choices that change something for a few hundred rows, as far as they are allowed.
 NUMBERS = (1, 2, 3, 5, 10, 20, 40, 0.02, 0.1, 0.25, 0.5, 0.9, 1.5)
+#: Options of distances that change nothing without another option, for one event, or but the p-value.
+INDIRECT = {"block_size", "closed", "form", "law"}
+INDIRECT_OF = {"decomposition": {"binning", "n_bins"}}
+#: Measures whose influence takes fitted maps, or the rows without a decision, as given.
+FITTED = ("recalibration-improvement", "selective-cost")
 #: How far the gaps of intervals are from the value: those on a grid, with random features, or without a debiased value.
 APPROXIMATE = {
     **dict.fromkeys(("smooth-ece", "kde-ece", "mmce", "ici", "e50", "e90", "emax"), 1e-3),
@@ -80,14 +85,43 @@ def test_resamples_at_once_have_the_values_of_one_at_a_time_with_every_option(na
 )
 def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: bool) -> None:
     event = event_of(400, 3, 2, logits=logits)
+    default = request_of({"name": name}).compute(event).value
+    unchanged = set(MEASURES[name].options) - INDIRECT - INDIRECT_OF.get(name, set())
     for chosen in ({"name": name}, *variants(name)):
         request = request_of(chosen)
         result = request.compute(event)
+        if result.value not in (None, default):
+            unchanged -= set(chosen)
         if result.value is not None:
             with contextlib.suppress(CalibrationError):  # these options have no gaps, and the interval is refused
                 distance = request.distance_of(event, PLAIN)
                 size = float(distance.size(distance.gap))
                 assert size == pytest.approx(result.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
+    assert not unchanged, "add values of these options that change the value to NUMBERS"
+
+
+@pytest.mark.parametrize(
+    ("name", "reduction"),
+    [
+        (name, reduction)
+        for name, entry in MEASURES.items()
+        for reduction, value in (("binary", entry.event), ("canonical", entry.vector))
+        if entry.influence is not None and value is not None and name not in FITTED
+    ],
+)
+def test_the_influence_of_a_row_is_the_derivative_by_its_weight_with_every_option(name: str, reduction: str) -> None:
+    random = np.random.default_rng(4)
+    P = random.dirichlet(np.ones(2 if reduction == "binary" else 3), 60).round(4)
+    y = (random.random(60)[:, None] > P.cumsum(axis=1)).sum(axis=1).clip(0, P.shape[1] - 1)
+    P = P[:, 1] if reduction == "binary" else P
+    w, step = random.uniform(0.5, 1.5, 60), np.where(np.arange(60) == 17, 1e-4, 0.0)
+    rows, more, fewer = (subject(read_batch(P, y, weights=own), reduction) for own in (w, w + step, w - step))
+    for chosen in ({"name": name}, *variants(name)):
+        request = request_of(chosen)
+        if request.options.get("likelihood") != "firth":  # whose prior counts as rows that have no influence
+            values = [request.compute(of).value for of in (more, fewer)]
+            slope = (values[0] - values[1]) / 2e-4 * w.sum()  # type: ignore[operator]
+            assert slope == pytest.approx(request.influence_of(rows, PLAIN)[17], rel=1e-4, abs=1e-6), chosen
 
 
 @pytest.mark.slow

@@ -583,6 +583,7 @@ MEASURES = (
         cost="O(n log n)",
         event=_chance,
         better="neither",
+        resampled=True,
         options=_CUT,
     ),
     _entry(
@@ -596,6 +597,7 @@ MEASURES = (
         cost="O(n log n)",
         event=_squared_bias,
         better="neither",
+        resampled=True,
         options=_CUT,
     ),
 )

@@ -315,7 +315,6 @@ MEASURES = tuple(
         is_error=True,
         seconds=_seconds(method),
         own_interval=True,
-        resampled=False,
         needs_vectors=name == "temperature",  # which scales all logits of a row
     )
     for name, method in ((name, METHODS[name]) for name in EVALUATORS)

@@ -195,7 +195,8 @@ class Measure(Described):
         Scale on which values of groups are pooled; None if they are not.
     distance, triangle, influence, resampled : callable, bool, callable, bool
         How intervals are computed: from the gaps of which the measure is the size (by the triangle inequality if
-        ``triangle``), from the influence of each row, or on resampled rows. The first that is defined is used.
+        ``triangle``), from the influence of each row, or on resampled rows. The first that is defined is used; without
+        the others, ``resampled`` is stated.
 
     See Also
     --------
@@ -247,7 +248,12 @@ class Measure(Described):
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
     influence: Callable[..., Floats] | None = None
-    resampled: bool = True
+    resampled: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ``TypeError`` if the entry does not state how intervals are computed."""
+        if self.resampled is None and not (self.own_interval or self.distance or self.influence):
+            raise TypeError(f"{self.name}: state distance or influence, or whether intervals are from resampled rows")
 
     @property
     def explanation(self) -> str:
@@ -290,7 +296,7 @@ class MeasureRequest:
                 + value
                 + extent.events * (_INTERVAL + _DEALT_ROW * extent.rows + resampling.resamples * of_resample)
             )
-        return once + (once + _ONCE * extent.events) * resampling.resamples * entry.resampled
+        return once + (once + _ONCE * extent.events) * resampling.resamples * bool(entry.resampled)
 
     def of_one(self, subject: Event | Vector, resampling: Resampling) -> MeasureResult:
         """Measure a single event or the whole vector, without an interval unless the measure computes its own."""

@@ -202,28 +202,6 @@ def test_firths_slope_is_that_of_the_penalised_likelihood() -> None:
         assert 2.0 * (held.fun - best.fun) == pytest.approx(3.841458820694124, abs=1e-4)
 
 
-@pytest.mark.parametrize("measure", [*LOGISTIC, "oe-ratio", "pcoc", "normalised-entropy"])
-def test_influences_are_derivatives_by_the_weights(measure: str) -> None:
-    p, y = _drawn(50)
-    entry = calibrant.MEASURES[measure]
-    request = {name: option.default for name, option in entry.options.items()}
-    from calibrant.core.reductions import Event
-    from calibrant.measures.intervals import PLAIN
-
-    def value(w: Array) -> float:
-        found = entry.event(Event(p, y.astype(np.int8), w, "importance"), PLAIN, **request).value  # type: ignore[misc]
-        assert found is not None
-        return found
-
-    event = Event(p, y.astype(np.int8), np.ones(50), "importance")
-    influence = entry.influence(event, PLAIN, **request)  # type: ignore[misc]
-    step = 1e-5
-    for row in (0, 7, 23):
-        w = np.ones(50)
-        w[row] += step
-        assert (value(w) - value(np.ones(50))) / step * 50.0 == pytest.approx(influence[row], rel=1e-3, abs=1e-3)
-
-
 def test_a_given_base_rate_divides_by_the_loss_of_that_rate() -> None:
     p, y = _drawn(300)
     found = _measure(p, y, "normalised-entropy", base_rate=0.25)

@@ -173,6 +173,16 @@ def test_one_outcome_only_and_one_prediction_only_answer_or_say_why_not(name: st
             assert (answer.value is None) == (answer.problem is not None and "no value" in answer.problem)
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_a_measure_that_needs_more_than_labels_says_so_in_its_entry(name: str) -> None:
+    entry, p = calibrant.MEASURES[name], np.linspace(0.1, 0.9, 50)
+    for y in (np.zeros(50, int), np.ones(50, int)):
+        for reduction, compute in (("binary", entry.event), ("canonical", entry.vector)):
+            if compute is not None and entry.needs == "labels":
+                answer = calibrant.evaluate(p, y, measures=[name], reduction=reduction)[name]
+                assert answer.value is not None, f"state needs in its entry: {answer.problem}"
+
+
 def test_an_option_takes_what_it_names_and_nothing_else() -> None:
     real = Option(None, choices=(None,), low=0.5, high=2.0, real=True)
     assert [real.accepts(x) for x in (None, 0.5, 1, 2.5, True, "1", float("nan"))] == [True, True, True] + [False] * 4

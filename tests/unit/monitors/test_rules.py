@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from inspect import get_annotations
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.rule import RuleType
 from backend.monitors.rules.threshold import THRESHOLD, ComparedValue
+from schemas.monitor_alarms import AlarmData
 from schemas.monitor_rules import Rule, RuleKind, RuleState, ThresholdRule
 from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
 from service.errors import InvalidField
@@ -85,6 +86,31 @@ def test_every_kind_of_rule_has_an_object_a_model_and_a_field_of_its_state(kind:
     assert not rule_type.describe(RuleState(rule=kind, kind=rule_type.kind)).facts
     assert all(hasattr(rule_type, name) for name in get_annotations(RuleType))
     assert set(rule_type.charts) <= set(chart_titles(RECORD, "ece"))
+
+
+def _example(annotation: Any) -> Any:
+    """A value of a field: the first type of a union."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return parts[0]
+    if get_origin(annotation) is tuple:
+        return tuple(map(_example, parts))
+    if parts:
+        return _example(parts[0])
+    if issubclass(annotation, BaseModel):
+        return annotation.model_construct(**{n: _example(f.annotation) for n, f in annotation.model_fields.items()})
+    return "2026-03-14T00:00:00Z" if annotation is str else annotation(3)
+
+
+@pytest.mark.parametrize("kind", get_args(RuleKind))
+def test_a_checked_rule_has_a_card_and_an_alarm_of_known_fields(kind: str) -> None:
+    reading = _example(RuleState.model_fields[kind].annotation)
+    description = RULE_TYPES[kind].describe(
+        RuleState(rule=kind, kind=RULE_TYPES[kind].kind).model_copy(update={kind: reading})
+    )
+    terms = [fact.term for fact in description.facts]
+    assert len(terms) == len({*terms}) > 0
+    assert {"value", "bound"} <= {*description.alarm} <= {*AlarmData.model_fields}
 
 
 def test_the_kinds_of_rules_are_the_same_in_each_of_their_four_places() -> None:
