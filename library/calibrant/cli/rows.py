@@ -242,6 +242,20 @@ def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
     return replace(rows, notes=(*rows.notes, sentence))
 
 
+def refuse_undecided(rows: Sheet, reduction: str | None, file: Path, columns: Columns) -> None:
+    """Raise ``Refused`` with the commands for both events if no option says by which two columns are decided."""
+    from calibrant.core.errors import UnknownReduction
+    from calibrant.core.reductions import check_decided
+    from calibrant.io.errors import UnclearColumns
+
+    try:
+        check_decided(reduction, None if rows.predictions.ndim == 1 else rows.predictions.shape[1])
+    except UnknownReduction as error:
+        readings = (("binary",), ("confidence",))
+        unclear = UnclearColumns(str(error), field="reduction", readings=readings)
+        raise refused(unclear, file, columns) from error
+
+
 def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
     """Return the error of a command for a file that cannot be read, with the commands that fix it."""
     from calibrant.io.errors import LabelsNeedMapping, UnclearColumns
