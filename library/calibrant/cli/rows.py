@@ -288,6 +288,9 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"
+    if isinstance(error, MissingValue) and error.only_label is not None and _takes("--pos-label"):
+        flag = "--drop-missing " if _takes("--drop-missing") else ""
+        return f"{message}; add {flag}--pos-label {_shell(error.only_label)}"
     if isinstance(error, MissingValue) and error.leaves_rows and _takes("--drop-missing"):
         return f"{message}; to leave these rows out, add --drop-missing"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):

@@ -457,7 +457,13 @@ def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -
         *(("prob_inactive", "active"), ("prob_approved", "declined"), ("prob_positive", "is_negative")),
         *(("confidence", "is_wrong"), ("max_prob", "incorrect"), ("not_churn_prob", "churn")),
         # Classes that some files number 1 and others 0
-        *(("prob_benign", "y"), ("p_good", "label"), ("legit_prob", "target"), ("prob_ham", "y"), ("p_alive", "outcome")),
+        *(
+            ("prob_benign", "y"),
+            ("p_good", "label"),
+            ("legit_prob", "target"),
+            ("prob_ham", "y"),
+            ("p_alive", "outcome"),
+        ),
         *(("survival_probability", "event"), ("p_normal", "y_true"), ("prob_healthy", "diagnosis")),
     ],
 )
@@ -474,7 +480,8 @@ def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str
     ],
 )
 def test_a_probability_of_an_event_or_of_the_labels_is_that_of_class_1(predictions: str, labels: str) -> None:
-    assert sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels.tolist() == [1, 0]
+    read = sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels
+    assert read is not None and read.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])
