@@ -481,7 +481,8 @@ def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str
 )
 def test_a_probability_of_an_event_or_of_the_labels_is_that_of_class_1(predictions: str, labels: str) -> None:
     read = sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels
-    assert read is not None and read.tolist() == [1, 0]
+    assert read is not None
+    assert read.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])
