@@ -11,6 +11,7 @@ from backend.requester import Requester
 from backend.telemetry.observed import traced
 from calibrant.core.inputs import check_named_event, event_by_name
 from calibrant.core.options import read_fraction
+from calibrant.core.reductions import check_decided
 from calibrant.decisions.decision_curve import check_models, curve_of, read_thresholds
 from calibrant.decisions.thresholds import threshold_of
 from calibrant.io.errors import InvalidField
@@ -39,6 +40,7 @@ def decide(requester: Requester, arrays: Arrays, options: DecideOptions) -> dict
     requester.reserve(inline_bytes(n, numbers))
     reduction = reduction_by_number(options.reduction, next(iter(rows.values())).class_names)
     for own in rows.values():
+        check_decided(reduction, own.labelled.predictions.n_classes)
         check_named_event(reduction, own.class_names, own.labelled.predictions.n_classes)
     events = {name: event_by_name(own.labelled, reduction, None) for name, own in rows.items()}
     if criterion is not None:

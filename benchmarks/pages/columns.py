@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from calibrant.core import column_names
-from calibrant.core.column_names import OPPOSITES, PAIRS
+from calibrant.core.column_names import EITHER, OPPOSITES, PAIRS
 from calibrant.io import files  # noqa: F401 - files adds all rules
 from calibrant.io.errors import TabularError
 from calibrant.io.rules import STEPS, Rule, rules_of
@@ -39,7 +39,8 @@ preselected or listed first for a reason.
 _OPPOSITES = """
 A column of predictions whose name has the opposite of a word in the name of the labels, such as `p_good` beside `bad`,
 `p_churn` beside `not_churned` or `p_valid` beside `invalid`, is refused, with a command for each label. Opposites are
-negations and these words.
+negations and these words. The words in italics are also refused beside another name, such as `p_benign` beside `y`, as
+some files number these classes 1 and others 0.
 
 | Words | Opposites |
 |---|---|"""
@@ -81,7 +82,10 @@ def columns_page() -> str:
     rules = [line for step in STEPS for line in (_RULES.format(step=step), *map(_row, rules_of(step)))]
     errors = [f"| `{error.code}` | {(error.__doc__ or '').split(chr(10))[0]} |" for error in _leaves(TabularError)]
     pairs = [f"| `{negative}` | `{positive}` |" for negative, positive in PAIRS]
-    opposites = [f"| {_listed(first.split())} | {_listed(second.split())} |" for first, second in OPPOSITES]
+    opposites = [
+        f"| {_listed(first.split(), '*' if (first, second) in EITHER else '')} | {_listed(second.split())} |"
+        for first, second in OPPOSITES
+    ]
     return (
         "\n".join([_HEAD.rstrip(), *rules, _PAIRS, *pairs, _OPPOSITES, *opposites, _NAMES, *names, _ERRORS, *errors])
         + "\n"
@@ -93,8 +97,8 @@ def _row(rule: Rule) -> str:
     return f"| {rule.name} | {rule.sees} | {rule.reads} | {prints} | `{rule.file}` |"
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
+def _listed(names: Collection[str], mark: str = "") -> str:
+    return ", ".join(f"{mark}`{name}`{mark}" for name in sorted(names))
 
 
 def _leaves(base: type[TabularError]) -> Iterator[type[TabularError]]:

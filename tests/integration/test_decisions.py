@@ -99,6 +99,8 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
         *(({"seed": bad}, "invalid-field", "/seed") for bad in (-1, 2**32, "0", 0.5)),
         ({"reduction": "pooled"}, "unknown-reduction", "/reduction"),
         ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),
+        ({"predictions": [[0.5, 0.5]] * 300, "costs": [1, 4]}, "unknown-reduction", "/reduction"),
+        ({"predictions": [[0.5, 0.5]] * 300}, "unknown-reduction", "/reduction"),
         ({"labels": [2] * 300}, "invalid-label", "/labels"),
         ({"prediction_kind": "regression"}, "invalid-field", "/prediction_kind"),
         ({"clusters": ["a"] * 300}, "too-few-rows", "/clusters"),
@@ -179,6 +181,19 @@ def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: s
     assert found.exit_code != 0
     assert text in found.stderr
     assert found.stdout == ""
+
+
+@pytest.mark.parametrize("command", [("decide",), ("decide", "--costs", "1,4"), ("report", "--costs", "1,4")])
+def test_the_commands_for_both_events_of_two_columns_are_printed(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    lines = [f"{y},{1 - p!r},{p!r}" for y, p in zip(Y, P.tolist(), strict=True)]
+    path.write_text("\n".join(["y,prob_0,prob_1", *lines, ""]), "utf-8")
+    flags = (*command[1:], *(("--out", tmp_path / "report.html") if command[0] == "report" else ()))
+    refused = _run(None, command[0], path, *flags)
+    remedies = [line.split() for line in refused.stderr.splitlines() if line.startswith("  calibrant ")]
+    assert refused.exit_code == 2
+    assert [words[-2:] for words in remedies] == [["--reduction", "binary"], ["--reduction", "confidence"]]
+    assert [_run(None, *words[1:]).exit_code for words in remedies] == [0, 0]
 
 
 def test_rows_in_clusters_have_the_intervals_of_the_library(http: httpx.Client, client: Calibrant) -> None:

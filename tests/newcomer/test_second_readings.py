@@ -306,6 +306,23 @@ def test_the_probability_of_the_opposite_of_the_labels_is_offered_for_both_label
     assert (values_of(typed, commands[1])["brier"] > (expected or 0.0)) is True
 
 
+@pytest.mark.parametrize("label", ["1", "x", "yes"])
+def test_empty_labels_beside_a_single_one_are_not_left_out_without_a_word(
+    typed: Typed, scores: Any, label: str
+) -> None:
+    """Evaluate labels that are 1 for an event and empty otherwise, as spreadsheets have them."""
+    labels = np.where(scores["y"] == 1, label, "")
+    pd.DataFrame({"y": labels, "p": scores["p"]}).to_csv("ticks.csv", index=False)
+    line = "calibrant evaluate ticks.csv --measure brier"
+    (first,) = re.findall("add (--drop-missing --pos-label .*)", error_of(typed(line), 1))
+    (second,) = re.findall("add (--pos-label .*)", error_of(typed(f"{line} --drop-missing"), 1))
+    assert first == f"--drop-missing {second}"
+    events = scores["p"][scores["y"] == 1]
+    assert values_of(typed, f"{line} {first}")["brier"] == pytest.approx(np.mean((1.0 - events) ** 2))
+    pd.DataFrame({"y": np.where(labels == "", "0", labels), "p": scores["p"]}).to_csv("ticks.csv", index=False)
+    assert typed(f"{line} --pos-label {label}").exit_code == 0
+
+
 @pytest.mark.parametrize("names", ["q01 q05 q09", "q010 q050 q090", "p005 p05 p095"])
 def test_levels_that_all_begin_with_zero_are_offered_with_and_without_a_point(
     typed: Typed, scores: Any, names: str

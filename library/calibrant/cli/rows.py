@@ -242,6 +242,20 @@ def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
     return replace(rows, notes=(*rows.notes, sentence))
 
 
+def refuse_undecided(rows: Sheet, reduction: str | None, file: Path, columns: Columns) -> None:
+    """Raise ``Refused`` with the commands for both events if no option says by which two columns are decided."""
+    from calibrant.core.errors import UnknownReduction
+    from calibrant.core.reductions import check_decided
+    from calibrant.io.errors import UnclearColumns
+
+    try:
+        check_decided(reduction, None if rows.predictions.ndim == 1 else rows.predictions.shape[1])
+    except UnknownReduction as error:
+        readings = (("binary",), ("confidence",))
+        unclear = UnclearColumns(str(error), field="reduction", readings=readings)
+        raise refused(unclear, file, columns) from error
+
+
 def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
     """Return the error of a command for a file that cannot be read, with the commands that fix it."""
     from calibrant.io.errors import LabelsNeedMapping, UnclearColumns
@@ -274,6 +288,9 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
         return f"{message}; add --decimal ,"
+    if isinstance(error, MissingValue) and error.only_label is not None and _takes("--pos-label"):
+        flag = "--drop-missing " if _takes("--drop-missing") else ""
+        return f"{message}; add {flag}--pos-label {_shell(error.only_label)}"
     if isinstance(error, MissingValue) and error.leaves_rows and _takes("--drop-missing"):
         return f"{message}; to leave these rows out, add --drop-missing"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):

@@ -91,31 +91,37 @@ def is_negation(name: str) -> bool:
 
 #: Words before a word, and beginnings of one, that mean its opposite.
 _NOT, _UN = frozenset(("no", "not", "non")), ("un", "in", "non")
-#: Words for an event and for its opposite, in names of columns.
-OPPOSITES = (
+#: Words for a class that some files number 1 and others 0, and for its opposite, in names of columns.
+EITHER = (
     ("good", "bad"),
     ("paid repaid repay performing", "default defaulted nonperforming unpaid"),
-    ("accept accepted approve approved", "reject rejected decline declined denied"),
-    ("correct right confidence conf max", "incorrect wrong error mistake"),
-    ("positive", "negative"),
     ("survived survive survival alive", "died dead death mortality deceased"),
     ("retained retention stay stayed", "churn churned attrition"),
-    ("home", "away"),
     ("legit legitimate genuine", "fraud fraudulent"),
     ("ham", "spam"),
     ("benign", "malignant"),
     ("healthy", "sick disease diseased"),
     ("normal", "abnormal anomaly anomalous"),
+)
+#: Words for an event and for its opposite.
+OPPOSITES = (
+    *EITHER,
+    ("accept accepted approve approved", "reject rejected decline declined denied"),
+    ("correct right confidence conf max", "incorrect wrong error mistake"),
+    ("positive", "negative"),
+    ("home", "away"),
     ("win won", "lose lost loss"),
     ("pass passed success", "fail failed failure"),
 )
 
 
 def opposite_in(name: str, other: str) -> str | None:
-    """Return the word of a name of which another name has the opposite, but not the word itself; None if there is none.
+    """Return the word of a name of which another name has, or may mean, the opposite; None if there is none.
 
     >>> opposite_in("p_survived", "died"), opposite_in("p_survived", "survived"), opposite_in("prob_lr", "died")
     ('survived', None, None)
+    >>> opposite_in("prob_benign", "y"), opposite_in("prob_malignant", "y"), opposite_in("prob_benign", "is_benign")
+    ('benign', None, None)
     >>> opposite_in("pd_performing", "default"), opposite_in("p_good_bad", "bad")
     (None, None)
     >>> opposite_in("p_churn", "not_churned"), opposite_in("p_valid", "invalid"), opposite_in("p_no_show", "no_show")
@@ -133,7 +139,8 @@ def opposite_in(name: str, other: str) -> str | None:
     for pair in (*OPPOSITES, *(pair[::-1] for pair in OPPOSITES)):
         own, opposites = map(set_of, pair)
         of_one_side = not own.isdisjoint(words) and opposites.isdisjoint(words)
-        if of_one_side and own.isdisjoint(others) and not opposites.isdisjoint(others):
+        is_either = pair in EITHER and opposites.isdisjoint(others)
+        if of_one_side and own.isdisjoint(others) and (is_either or not opposites.isdisjoint(others)):
             return next(word for word in words if word in own)
     return None
 

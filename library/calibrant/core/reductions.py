@@ -338,6 +338,13 @@ def resolve_event(reduction: str | None, n_classes: int | None) -> str:
     return name
 
 
+def check_decided(reduction: str | None, n_classes: int | None) -> None:
+    """Raise ``UnknownReduction`` if no reduction says by which of two probabilities two columns are decided."""
+    if reduction is None and n_classes == 2:
+        text = "must be named for two columns: binary decides by P(Y = 1), confidence by that of the predicted class"
+        raise UnknownReduction.at("/reduction", text)
+
+
 def event_probability(predictions: Predictions, reduction: str) -> Floats:
     """Return the probability of the event for each row, float64 ``(n,)``.
 

@@ -15,7 +15,7 @@ from calibrant.core.batch import Batch, InputScale
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidWeight, LengthMismatch, WrongShape
 from calibrant.core.inputs import event_by_name, read_rows
-from calibrant.core.reductions import Event, reduce, resolve_event
+from calibrant.core.reductions import Event, check_decided, reduce, resolve_event
 from calibrant.core.results import n_rows
 from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.measures.measure import extent_of
@@ -98,6 +98,7 @@ def cost_plane(
         {"first": first, "second": second},
         labels,
         reduction,
+        by_threshold=False,
         weights=weights,
         sample_weight=sample_weight,
         weights_kind=weights_kind,
@@ -108,10 +109,12 @@ def cost_plane(
     return plane_of(events["first"], events["second"], abstention=abstention, cost_ratios=cost_ratios)
 
 
-def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, **options: Any) -> dict[str, Event]:
+def read_models(
+    models: Mapping[str, Any], labels: Any, reduction: str | None, *, by_threshold: bool = True, **options: Any
+) -> dict[str, Event]:
     """Return the event of each model on the same rows; errors name the model, which stands for its predictions.
 
-    ``options`` are those of ``read_rows``.
+    Decisions ``by_threshold`` of two columns need a reduction. ``options`` are those of ``read_rows``.
     """
     check_aligned(models)
     events = {}
@@ -121,6 +124,8 @@ def read_models(models: Mapping[str, Any], labels: Any, reduction: str | None, *
         except CalibrationError as error:
             raise (error if name == "predictions" else error.about("predictions", name)) from None
         rows.warn_of_kind()
+        if by_threshold:
+            check_decided(reduction, rows.batch.predictions.n_classes)
         events[name] = event_by_name(rows.batch, reduction, rows.class_names)
     return events
 

@@ -138,7 +138,8 @@ def decision_curve(
     interval : float, default 0.95
         Level of the pointwise intervals.
     reduction : str, optional
-        As for ``evaluate``, but only reductions to one event per row, which must be the same for all models.
+        As for ``evaluate``, but only reductions to one event per row, which must be the same for all models. There is
+        no default for two columns.
     class_names, pos_label : optional
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional

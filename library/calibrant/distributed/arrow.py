@@ -120,7 +120,8 @@ def placed(error: CalibrationError, where: str, first_row: int) -> CalibrationEr
     offences = [Offence(_moved(offence.pointer, first_row), offence.detail) for offence in error.offences]
     place = _ROW.match(offences[0].pointer) if offences else None
     if place is None:
-        return type(error)(f"{where}: {error.detail}", offences)
+        placed_offences = [Offence(offence.pointer, f"{offence.detail}, in {where}") for offence in offences]
+        return type(error)(f"{where}: {error.detail}", placed_offences)
     return type(error)(f"{where}, row {place[2]}: {place[1]} {offences[0].detail}", offences)
 
 

@@ -17,6 +17,7 @@ from calibrant.distributed.arrow import BYTES, ROWS, pieces
 from calibrant.distributed.delta import delta_files
 from calibrant.distributed.parquet import PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
+from calibrant.io.texts import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -333,9 +334,10 @@ class Scan:
         with requires("files"):
             import pyarrow as pa
             from pyarrow import csv
-        with self._unpacked(file, piece) as text:
-            header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
-        with self._opened(piece.file) as again, self._unpacked(again, piece) as text:
+        header: Sequence[str] = ()
+        try:
+            with self._unpacked(file, piece) as text:
+                header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
             if columns is None and len(set(header)) < len(header):
                 raise SourceUnreadable(f"{piece.file.path} has several columns of one name")
             # One of several columns with a name would be read without a word.
@@ -346,8 +348,14 @@ class Scan:
                 include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
             )
             reading_options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
-            with csv.open_csv(text, reading_options, convert_options=convert) as reader:
+            with (
+                self._opened(piece.file) as again,
+                self._unpacked(again, piece) as text,
+                csv.open_csv(text, reading_options, convert_options=convert) as reader,
+            ):
                 yield from reader
+        except pa.ArrowInvalid as error:
+            raise _of_csv(error, piece.file.path, header) from None
 
     def _ndjson_batches(
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
@@ -421,6 +429,21 @@ def damage(path: str) -> Iterator[None]:
         if error.errno is not None or re.search("AWS|google|Azure|curl", str(error)):
             raise
         raise _damaged(path) from None
+
+
+#: What the reader of CSV says of a cell that is no number, and of a line of another length, before it repeats them.
+_CELL = re.compile(r"In CSV column #(\d{1,9}): Row #(\d{1,15}): CSV conversion error")
+_LINE = re.compile(r"CSV parse error: Row #(\d{1,15}): Expected (\d{1,9}) columns, got (\d{1,9}):")
+
+
+def _of_csv(error: pa.ArrowInvalid, path: str, header: Sequence[str]) -> SourceUnreadable:
+    """Return the error of a file of CSV, with its row from 0, without its content."""
+    if (cell := _CELL.match(str(error))) is not None and int(cell[1]) < len(header):
+        text = f"{quoted(header[int(cell[1])])} must have only numbers with a decimal point, and empty cells"
+        return SourceUnreadable(f"{path}, row {int(cell[2]) - 2}: column {text}; labels are 0, 1 and so on")
+    if (line := _LINE.match(str(error))) is not None:
+        return SourceUnreadable(f"{path}, row {int(line[1]) - 2}: has {line[3]} cells, but the header has {line[2]}")
+    return _damaged(path)
 
 
 def _damaged(path: str) -> SourceUnreadable:

@@ -174,6 +174,8 @@ class MissingValue(TabularError):
     code = "missing-value"
     #: Whether other rows are known to be complete.
     leaves_rows = False
+    #: The only label of a file whose other labels are missing, which may mean the other label.
+    only_label: str | None = None
 
 
 class TextInNumbers(TabularError):

@@ -39,7 +39,14 @@ from calibrant.io.errors import (
 )
 from calibrant.io.forecast_columns import ForecastChoice, read_distributions
 from calibrant.io.join import JoinedTable, matching_rows
-from calibrant.io.labels import ClassLabels, are_of_two_classes, in_order, read_labels, whether_equal
+from calibrant.io.labels import (
+    ClassLabels,
+    are_of_two_classes,
+    check_other_label,
+    in_order,
+    read_labels,
+    whether_equal,
+)
 from calibrant.io.limits import STRING_BYTES, FileLimits
 from calibrant.io.npz import NpzTable
 from calibrant.io.options import FileOptions
@@ -259,6 +266,9 @@ def _read_sheet(table: OpenTable, options: FileOptions, limits: FileLimits, *, l
         try:
             return _sheet(table, chosen, options, table.read(chosen.places))
         except MissingValue as error:
+            if chosen.labels is not None and chosen.width < 3:
+                texts = _distinct(table, [chosen.labels]).get(chosen.labels, set())
+                check_other_label(chosen.names[chosen.labels], texts, options, error)
             if options.drop_missing:
                 return _without_missing(table, chosen, options, error, limits)
             known = {name for names in chosen.classes for name in names}

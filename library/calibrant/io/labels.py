@@ -20,6 +20,7 @@ from calibrant.core.column_names import (
 )
 from calibrant.core.inputs import are_two_labels
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
+from calibrant.io.options import FileOptions
 from calibrant.io.table import Coded, Ints
 from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, row_of
 
@@ -144,6 +145,22 @@ def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: 
             where = f"{row_of(coded.first(code))} of column {quoted(name)}"
             raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
     return notes
+
+
+def check_other_label(name: str, texts: AbstractSet[str], options: FileOptions, error: MissingValue) -> None:
+    """Raise ``MissingValue`` instead of ``error`` if empty labels beside a single one may mean the other label."""
+    labels = {text.strip() for text in texts if not is_missing(text)}
+    is_stated = options.pos_label is not None or options.mapping or options.class_names is not None
+    if is_stated or len(labels) != 1 or not any(map(is_missing, texts)) or is_negative(label := labels.pop()):
+        return
+    missing = error.detail.partition(";")[0] if error.field == "labels" else f"cells of column {quoted(name)} are empty"
+    unclear = MissingValue(
+        f"{missing}, and all other labels are {quoted(label)}; if the other label is meant, write it there; if the "
+        "label is unknown, leave the row out, and name the positive label",
+        field="labels",
+    )
+    unclear.only_label = label
+    raise unclear
 
 
 def are_of_two_classes(names: Sequence[str]) -> bool:

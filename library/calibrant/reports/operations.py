@@ -13,7 +13,7 @@ from calibrant.core.errors import CalibrationError, InvalidOption, TooFewRows, n
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import Rows, event_by_name
 from calibrant.core.progress import report, step
-from calibrant.core.reductions import MANY, Event
+from calibrant.core.reductions import MANY, Event, check_decided
 from calibrant.core.results import plain_json
 from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
@@ -124,6 +124,7 @@ class ClassEvaluation(ClassOperation):
             check_grades(batch, None if groups is None else Groups(groups))
         rows = self.task.check(batch, groups)
         if self.criterion is not None:
+            check_decided(self.evaluation.reduction, batch.predictions.n_classes)
             decision_events({"model": batch}, rows.reduction, self.criterion)
         return rows
 
@@ -396,6 +397,7 @@ class ModelReport:
         """Return the checked rows, those of the first model."""
         rows = self.task.check(batch, groups)
         if self.criterion is not None:
+            check_decided(self.task.evaluation.reduction, batch.predictions.n_classes)
             decision_events(self.task.models, rows.reduction, self.criterion)
         return rows
 

@@ -134,6 +134,18 @@ def test_invalid_arguments_are_named(change: dict[str, Any], pointer: str, text:
     assert raised.value.offences[0].pointer == pointer
 
 
+def test_decisions_of_two_columns_need_the_event() -> None:
+    two = np.column_stack([1.0 - P, P])
+    for call in (calibrant.best_threshold, calibrant.decision_curve):
+        arguments: dict[str, Any] = {"costs": (1, 4)} if call is calibrant.best_threshold else {"thresholds": [0.2]}
+        with pytest.raises(CalibrationError, match=r"binary decides by P\(Y = 1\), confidence by") as raised:
+            call(two, Y, **arguments)
+        assert raised.value.offences[0].pointer == "/reduction"
+        assert call(two, Y, reduction="binary", **arguments).to_dict() == call(P, Y, **arguments).to_dict()
+        assert call(two, Y, reduction="confidence", **arguments).n == len(Y)
+    assert calibrant.cost_plane(two, two, Y).relative.max() == 0.0  # which abstains from unsure decisions
+
+
 def test_a_capacity_with_importance_weights_is_a_fraction_of_the_mass() -> None:
     best = calibrant.best_threshold([0.9, 0.6, 0.1], [1, 0, 0], weights=[1.0, 2.0, 7.0], capacity=0.3)
     assert best.threshold == 0.6

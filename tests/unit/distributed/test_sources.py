@@ -290,9 +290,27 @@ def test_one_of_several_columns_of_a_name_is_read(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("p,y\n.5,1\nsecret,0\n")
-    with pytest.raises(SourceUnreadable, match=r"x\.csv is damaged, or a column has") as caught:
+    with pytest.raises(SourceUnreadable, match=r"x\.csv, row 1: column 'p' must have only numbers with a") as caught:
         calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p,y\n.5,1\n.5,True\n", r"x\.csv, row 1: column 'y' must have only numbers with a decimal point"),
+        ("p,y\n50%,1\n", r"x\.csv, row 0: column 'p' must have only numbers"),
+        ("a,p,y\nx,.5,1\ny,.5,NA\n", r"x\.csv, row 1: column 'y' must have only numbers"),
+        ("p,y\n.5,1\n.5,1,private\n", r"x\.csv, row 1: has 3 cells, but the header has 2"),
+        ("p;y\n0,5;1\n", r"x\.csv, row 0: has 2 cells, but the header has 1"),
+        (".5,1\n" * 3, r"x\.csv: prediction names a column that does not exist or is not unique"),
+    ],
+)
+def test_a_cell_of_a_text_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(CalibrationError, match=message) as caught:
+        calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
+    assert "private" not in str(caught.value)
 
 
 def test_a_text_of_json_that_looks_like_a_time_is_no_text(tmp_path: Path) -> None:

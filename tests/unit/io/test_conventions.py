@@ -456,11 +456,33 @@ def test_a_column_of_another_quantity_is_no_column_of_probabilities(name: str) -
         *(("prob_fraud", "is_not_fraud"), ("prob_show", "no_show"), ("prob_valid", "invalid"), ("pd", "repaid")),
         *(("prob_inactive", "active"), ("prob_approved", "declined"), ("prob_positive", "is_negative")),
         *(("confidence", "is_wrong"), ("max_prob", "incorrect"), ("not_churn_prob", "churn")),
+        # Classes that some files number 1 and others 0
+        *(
+            ("prob_benign", "y"),
+            ("p_good", "label"),
+            ("legit_prob", "target"),
+            ("prob_ham", "y"),
+            ("p_alive", "outcome"),
+        ),
+        *(("survival_probability", "event"), ("p_normal", "y_true"), ("prob_healthy", "diagnosis")),
     ],
 )
 def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str, labels: str) -> None:
     with pytest.raises(LabelsNeedMapping):
         sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n")
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels"),
+    [
+        *(("prob_malignant", "y"), ("p_bad", "label"), ("p_died", "outcome"), ("prob_win", "y"), ("p_correct", "y")),
+        *(("prob_benign", "is_benign"), ("p_survived", "alive"), ("p_good_bad", "y"), ("prob_normalised", "y")),
+    ],
+)
+def test_a_probability_of_an_event_or_of_the_labels_is_that_of_class_1(predictions: str, labels: str) -> None:
+    read = sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels
+    assert read is not None
+    assert read.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("text", ["# a\n# b\n", "sep=;\n", "sep=;\nsep=;\n1;2\n", "#\n1,2\n"])

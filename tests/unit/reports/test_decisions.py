@@ -135,6 +135,8 @@ VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
         (P, {"costs": "15"}, "/costs"),
         (P, {"map": True}, "/costs"),
         (VECTORS, {"reduction": "classwise"}, "/reduction"),
+        (np.column_stack([1 - P, P]), {}, "/reduction"),
+        ({"a": np.column_stack([1 - P, P]), "b": np.column_stack([1 - P, P])}, {}, "/reduction"),
         ({"a": VECTORS, "b": VECTORS[:, ::-1]}, {}, "/reduction"),
         (MODELS, {"costs": (1.0, -1.0)}, "/costs"),
         (P, {"capacity": 100}, "/capacity"),

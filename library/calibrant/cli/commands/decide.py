@@ -24,7 +24,7 @@ from calibrant.cli.options import (
     read_numbers,
 )
 from calibrant.cli.output import Json, table, write_json, write_lines
-from calibrant.cli.rows import Columns, File, note_reduction, read_model_rows, read_rows, reads_a_file, reduction_of
+from calibrant.cli.rows import Columns, File, read_model_rows, read_rows, reads_a_file, reduction_of, refuse_undecided
 from calibrant.cli.server_url import Server
 from calibrant.core.results import interval_of, text_of
 
@@ -63,7 +63,8 @@ def decide(
 
             read_thresholds(at)
         models = read_model_rows(file, columns).sheets if several else None
-        rows = note_reduction(read_rows(file, columns), reduction) if models is None else next(iter(models.values()))
+        rows = read_rows(file, columns) if models is None else next(iter(models.values()))
+        refuse_undecided(rows, reduction, file, columns)
         shared: dict[str, Any] = {"models": models, "reduction": reduction_of(rows, reduction), "interval": interval}
         own: dict[str, Any] = (
             {"thresholds": at} if criterion is None else {criterion.name: criterion.value, "seed": seed}

@@ -35,6 +35,7 @@ from calibrant.cli.rows import (
     read_rows,
     reads_a_file,
     reduction_of,
+    refuse_undecided,
     source_of,
 )
 from calibrant.cli.server_url import Server
@@ -143,6 +144,8 @@ def report(
             if models is None:
                 from calibrant.reports.operations import section_options
 
+                if criterion is not None:
+                    refuse_undecided(rows, reduction, file, columns)
                 rows = note_reduction(rows, reduction)
                 reduction = reduction_of(rows, reduction)
                 document, options = _measured(engine, rows, reduction, seed, applied)
