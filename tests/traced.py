@@ -18,6 +18,8 @@ PeakOf = Callable[..., int]
 
 
 def _peak(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> int:
+    if not tracemalloc.is_tracing():  # the module of the function has been imported, which tracing would slow down
+        tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     call(*args, **kwargs)
@@ -30,5 +32,5 @@ def tracing() -> Iterator[PeakOf]:
 
     What the function raises is raised here; ``BrokenProcessPool`` where it ended its process.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=tracemalloc.start) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         yield lambda call, *args, **kwargs: pool.submit(_peak, call, *args, **kwargs).result()

@@ -92,10 +92,11 @@ def _command() -> str:
 
 def _run(steps: DemoSteps, data: Path, log_path: Path) -> list[Result]:
     with log_path.open("ab") as log, ExitStack() as running:
-        with steps("train the classifiers"):
-            trained = [boosted(), naive_bayes()]
         with steps("start the service"):
             service = running.enter_context(stack(host="127.0.0.1", port=0, data=data, log=log, inherited=_plain()))
+        with steps("train the classifiers while it starts"):
+            trained = [boosted(), naive_bayes()]
+        with steps("wait until the service is ready"):
             client = running.enter_context(Calibrant(service.url))
             client.ready()
         results = [_one(steps, client, classifier) for classifier in trained]

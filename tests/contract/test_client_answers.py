@@ -120,7 +120,7 @@ def _without_null_places(value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
-    @settings(max_examples=examples(8, 500))
+    @settings(max_examples=examples(5, 500))
     @given(_instances(MODELS[name]))
     def check(made: BaseModel) -> None:
         sent = made.model_dump_json()

@@ -51,19 +51,20 @@ def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None
             assert client.evaluate(batch.id).n == 40
 
 
-def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
-    assert _run("keys", "create", "ci", "--data", folder / "here").returncode == 0
-    piped = _run("backup", "-", "--data", folder / "here")
-    assert piped.stderr == b"backed up: 1 API key, 1 entry of the audit log\n"
-    assert _run("restore", "-", "--data", folder / "there", given=piped.stdout).returncode == 0
-    listed = [_run("keys", "list", "--data", folder / name).stdout for name in ("here", "there")]
-    assert listed[0] == listed[1]
-
-
 def _invoke(*arguments: str | Path, given: bytes = b"") -> Result:
     """Run a command in this process, which starts the store alone."""
     unset = {name: None for name in os.environ if name.startswith("CALIBRANT_")}
     return CliRunner().invoke(app, [*map(str, arguments)], input=given, env=unset)
+
+
+def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
+    assert _invoke("keys", "create", "ci", "--data", folder / "here").exit_code == 0
+    piped = _run("backup", "-", "--data", folder / "here")
+    assert piped.stderr == b"backed up: 1 API key, 1 entry of the audit log\n"
+    assert _run("restore", "-", "--data", folder / "there", given=piped.stdout).returncode == 0
+    listed = [_invoke("keys", "list", "--data", folder / name).stdout for name in ("here", "there")]
+    assert "ci" in listed[0]
+    assert listed[0] == listed[1]
 
 
 def test_a_refused_backup_prints_one_line(folder: Path) -> None:

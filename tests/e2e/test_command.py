@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,7 @@ from tests.store_folder import store_folder
 pytestmark = pytest.mark.slow
 
 CALIBRANT = [sys.executable, "-m", "calibrant"]
+NAMESAKES = ("backend.py", "calibrant.py", "service.py", "schemas.py", "workers.py")
 
 
 @pytest.fixture
@@ -72,9 +73,13 @@ def _run(*arguments: str, environment: dict[str, str] | None = None) -> subproce
 
 
 @contextlib.contextmanager
-def _serving(folder: Path, log: IO[bytes], *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def _serving(
+    folder: Path, log: IO[bytes], *arguments: str, command: Sequence[str | Path] = CALIBRANT
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run ``calibrant serve`` in the folder."""
     process = subprocess.Popen(
-        [*CALIBRANT, "serve", "--port", "0", "--data", str(folder / "data"), *arguments],
+        [*command, "serve", "--port", "0", "--data", "data", *arguments],
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=log,
     )
@@ -94,41 +99,35 @@ def _serving(folder: Path, log: IO[bytes], *arguments: str) -> Iterator[tuple[su
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[tuple[Path, subprocess.Popen[bytes], str]]:
-    """The folder, the process and the address of a service that tests of this file share."""
-    with store_folder() as folder, (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
-        _until_ready(url)
-        yield folder, process, url
+    """The folder, the process and the address of a service that tests of this file share.
+
+    It runs in a folder with files that have the names of the packages, and which nothing may import.
+    """
+    with store_folder() as folder, (folder / "log").open("wb") as log:
+        for name in NAMESAKES:
+            (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
+        with _serving(folder, log, command=[Path(sys.executable).with_name("calibrant")]) as (process, url):
+            _until_ready(url)
+            yield folder, process, url
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_stops_cleanly_and_keeps_its_maps(folder: Path, number: signal.Signals) -> None:
+def test_serve_keeps_its_maps_and_leaves_no_process_behind_however_it_ends(folder: Path) -> None:
+    stored = None
     with (folder / "log").open("wb") as log:
-        with _serving(folder, log) as (process, url):
-            with Calibrant(url) as client:
-                client.ready()
-                batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
-                stored = client.fit("pl3", batch.id, name="kept", timeout=600)
-                assert stored.version == 1
-            children = _children(process.pid)
-            assert len(children) >= 3
-            process.send_signal(number)
-            assert process.wait(timeout=120) == 0
-            _until_gone(children)
-        with _serving(folder, log) as (process, url), Calibrant(url) as client:
-            client.ready()
-            assert client.map("kept") == stored
-            process.send_signal(number)
-            assert process.wait(timeout=120) == 0
-
-
-def test_a_killed_serve_leaves_no_process_behind(folder: Path) -> None:
-    with (folder / "log").open("wb") as log, _serving(folder, log) as (process, url):
-        with Calibrant(url) as client:
-            client.ready()
-        children = _children(process.pid)
-        process.kill()
-        process.wait()
-        _until_gone(children)
+        for number, status in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+            with _serving(folder, log) as (process, url):
+                with Calibrant(url) as client:
+                    client.ready()
+                    if stored is None:
+                        batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
+                        stored = client.fit("pl3", batch.id, name="kept", timeout=600)
+                        assert stored.version == 1
+                    assert client.map("kept") == stored
+                children = _children(process.pid)
+                assert len(children) >= 3
+                process.send_signal(number)
+                assert process.wait(timeout=120) == status
+                _until_gone(children)
 
 
 def test_an_idle_api_is_small(running: tuple[Path, subprocess.Popen[bytes], str]) -> None:
@@ -154,6 +153,10 @@ def test_a_second_serve_on_the_same_folder_or_port_is_refused(
     same_port = _run("serve", "--port", port, "--data", str(folder / "other"))
     assert same_port.returncode == 1
     assert f"port {port}: Address already in use; choose another --port, or 0" in same_port.stderr
+    assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+
+
+def test_a_setting_or_port_that_is_no_number_of_its_range_is_refused(folder: Path) -> None:
     no_number = _run(
         "serve",
         "--port",
@@ -189,20 +192,7 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
         assert process.wait(timeout=120) == 0
     (kept,) = data.glob("*.from-byte-*")
     assert kept.read_bytes() == bytes(4096)
-    assert str(kept) in (folder / "log").read_text()
-
-
-def test_a_worker_that_dies_is_started_again(running: tuple[Path, subprocess.Popen[bytes], str]) -> None:
-    _, process, url = running
-    with Calibrant(url) as client:
-        client.ready()
-        for child in _children(process.pid):
-            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            if b"worker" in command:
-                os.kill(child, signal.SIGKILL)
-                _until_gone([child])
-        batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
-        assert client.fit("pl", batch.id, timeout=600).method == "pl"
+    assert str(kept.relative_to(folder)) in (folder / "log").read_text()
 
 
 def _made_key(folder: Path, *arguments: str) -> str:
@@ -285,21 +275,13 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
             serving.__exit__(None, None, None)
 
 
-def test_files_of_the_folder_do_not_stand_in_for_the_packages(folder: Path) -> None:
-    for name in ("backend.py", "calibrant.py", "service.py", "schemas.py", "workers.py"):
-        (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
-    command = Path(sys.executable).with_name("calibrant")
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [command, "serve", "--port", "0", "--data", "data"], cwd=folder, stdout=subprocess.PIPE, stderr=log
-        )
-        assert process.stdout is not None
-        with process.stdout:
-            found = re.search(r"http://\S+?:\d+", process.stdout.readline().decode())
-            assert found
-            _until_ready(found[0])
-            process.terminate()
-            assert process.wait(timeout=120) == 0
+def test_files_of_the_folder_do_not_stand_in_for_the_packages(
+    running: tuple[Path, subprocess.Popen[bytes], str],
+) -> None:
+    folder, process, url = running
+    assert Path(f"/proc/{process.pid}/cwd").resolve() == folder
+    assert all((folder / name).is_file() for name in NAMESAKES)
+    assert httpx.get(f"{url}/measures", timeout=60).status_code == 200
 
 
 def test_the_demo_does_the_main_job_and_leaves_nothing_behind(folder: Path) -> None:

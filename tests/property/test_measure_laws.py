@@ -120,11 +120,11 @@ def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
 )
 def test_p_values_of_calibrated_rows_are_uniform(measure: Any) -> None:
     random = np.random.default_rng(0)
-    name = measure if isinstance(measure, str) else measure["name"]
+    name, n = (measure, 400) if isinstance(measure, str) else (measure["name"], 100)  # that of drawn labels is exact
     found = []
     for seed in range(300):
-        p = random.beta(2.0, 1.0, 400)
-        y = (random.random(400) < p).astype(int)
+        p = random.beta(2.0, 1.0, n)
+        y = (random.random(n) < p).astype(int)
         found.append(
             calibrant.evaluate(p, y, measures=[measure], resamples=199, seed=seed).measures[name].p_value or 0.0
         )

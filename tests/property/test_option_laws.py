@@ -125,17 +125,17 @@ def test_the_influence_of_a_row_is_the_derivative_by_its_weight_with_every_optio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("power", [0.5, 2.0])
 @pytest.mark.parametrize("name", [name for name in MEASURES if MEASURES[name].better != "neither"])
-def test_true_probabilities_are_not_worse_than_distorted_ones(name: str, power: float) -> None:
+def test_true_probabilities_are_not_worse_than_distorted_ones(name: str) -> None:
     """A ratio that is best at 1, for example, is neither better if it is smaller nor if it is larger."""
     entry, random = MEASURES[name], np.random.default_rng(3)
-    truth = random.beta(1.0, 1.0, 3_000)
-    y = (random.random(3_000) < truth).astype(int)
+    truth = random.beta(1.0, 1.0, 1_500)
+    y = (random.random(1_500) < truth).astype(int)
     reduction = "binary" if entry.event is not None else "canonical"
-    true, distorted = (
-        calibrant.evaluate(p, y, measures=[name], reduction=reduction, interval=None)[name].value
-        for p in (truth, truth**power)
+    true, *distorted = (
+        calibrant.evaluate(truth**power, y, measures=[name], reduction=reduction, interval=None)[name].value
+        for power in (1.0, 0.5, 2.0)
     )
-    if true is not None and distorted is not None:
-        assert distorted - true >= -1e-3 if entry.better == "smaller" else true - distorted >= -1e-3
+    for value in distorted:
+        if true is not None and value is not None:
+            assert value - true >= -1e-3 if entry.better == "smaller" else true - value >= -1e-3

@@ -61,7 +61,7 @@ def test_the_whole_half_is_used_once() -> None:
 
 def test_a_file_is_calibrated_on_one_half_and_evaluated_on_the_other(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    logits = 3.0 * random.standard_normal((4_000, 3))
+    logits = 3.0 * random.standard_normal((2_000, 3))
     labels = (logits / 3.0 + random.gumbel(size=logits.shape)).argmax(axis=1)
     np.savez(tmp_path / "net.npz", logits=logits, labels=labels)
     found = run(tmp_path / "net.npz", "TempS")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 
 import calibrant
 from calibrant.core.batch import read_batch
@@ -187,24 +186,6 @@ def test_numbers_that_are_finite_but_not_their_products_are_refused() -> None:
     with pytest.raises(InvalidDocument, match="do not give probabilities") as caught:
         calibrant.load(_document("vector", {"weights": [1e308, 1e308], "intercepts": [0.0, 0.0]}, **of_vector))
     assert caught.value.offences[0].pointer == "/parameters"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["probability", "logit"])
-def test_every_fitted_map_is_loaded_again(scale: Any) -> None:
-    random = np.random.default_rng(0)
-    logits = 3.0 * random.normal(size=(120, 3))
-    p = softmax(logits, axis=1)
-    labels = np.array([random.choice(3, p=row) for row in softmax(0.5 * logits, axis=1)])
-    several = logits if scale == "logit" else p
-    one = logits[:, 0] if scale == "logit" else p[:, 0]
-    for method in calibrant.METHODS.values():
-        for given, y in ((several, labels), (one, labels == 0)):
-            try:
-                fitted = calibrant.fit(method.name, given, y, scale=scale)
-            except calibrant.CalibrationError:  # methods of other scales or numbers of classes
-                continue
-            assert calibrant.load(fitted.to_document()) == fitted
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,6 @@ def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[s
     assert result.interval is not None
     ends = result.interval
     assert ends[0] <= result.value <= ends[1]
-    assert _ends(asked, event) == ends
     assert _ends(asked, event, replace(FEW, seed=4)) != ends
     assert _ends(asked, event.rows(random.permutation(900))) == ends
 

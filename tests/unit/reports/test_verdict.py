@@ -204,11 +204,10 @@ def test_the_smooth_test_is_not_used_with_few_events() -> None:
 
 @pytest.mark.slow
 def test_whatever_was_measured_there_is_a_verdict() -> None:
-    p, y = draw("overconfident", 500)
-    for measures in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
-        report = {"n": 500, "reduction": "binary", "measures": report_of(p, y)["measures"]}
-        report["measures"] = {k: v for k, v in report["measures"].items() if k in measures}
-        assert verdict(report).headline
+    every = report_of(*draw("overconfident", 500))["measures"]
+    for names in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
+        measures = {name: answer for name, answer in every.items() if name in names}
+        assert verdict({"n": 500, "reduction": "binary", "measures": measures}).headline
 
 
 def test_ranges_next_to_certainty_are_stated_in_rows_or_as_1() -> None:
