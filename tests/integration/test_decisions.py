@@ -101,6 +101,7 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
         ({"reduction": "canonical"}, "unknown-reduction", "/reduction"),
         ({"predictions": [[0.5, 0.5]] * 300, "costs": [1, 4]}, "unknown-reduction", "/reduction"),
         ({"predictions": [[0.5, 0.5]] * 300}, "unknown-reduction", "/reduction"),
+        ({"predictions": [[0.5, 0.25, 0.25]] * 300, "capacity": 9}, "unknown-reduction", "/reduction"),
         ({"labels": [2] * 300}, "invalid-label", "/labels"),
         ({"prediction_kind": "regression"}, "invalid-field", "/prediction_kind"),
         ({"clusters": ["a"] * 300}, "too-few-rows", "/clusters"),
@@ -192,7 +193,7 @@ def test_the_commands_for_both_events_of_two_columns_are_printed(command: tuple[
     refused = _run(None, command[0], path, *flags)
     remedies = [line.split() for line in refused.stderr.splitlines() if line.startswith("  calibrant ")]
     assert refused.exit_code == 2
-    assert [words[-2:] for words in remedies] == [["--reduction", "binary"], ["--reduction", "confidence"]]
+    assert [words[-2:] for words in remedies] == [["--reduction", "confidence"], ["--reduction", "binary"]]
     assert [_run(None, *words[1:]).exit_code for words in remedies] == [0, 0]
 
 

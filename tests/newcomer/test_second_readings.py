@@ -228,7 +228,7 @@ def test_confidences_beside_a_column_with_the_values_of_the_labels_are_refused(
 # --- Percentages of at most 1
 
 
-@pytest.mark.parametrize("name", ["prob_pct", "default_probability_percent"])
+@pytest.mark.parametrize("name", ["prob_pct", "default_probability_percent", "p (%)", "score_%", "prob_prozent"])
 def test_small_numbers_in_a_column_of_percentages_may_be_probabilities(typed: Typed, scores: Any, name: str) -> None:
     """Evaluate a rare event, whose percentages are below 1, or fractions that are called percentages."""
     frame = scores[["y"]].assign(**{name: scores["p"]})

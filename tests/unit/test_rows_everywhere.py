@@ -122,9 +122,10 @@ def test_a_positive_label_may_be_a_string(function: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("function", OF_CLASSES)
 def test_labels_may_be_named(function: Callable[..., Any]) -> None:
-    expected, named = function(MATRIX, CLASSES), np.array(NAMES)[CLASSES]
-    assert function(MATRIX, named, class_names=NAMES) == expected
-    assert function(pd.DataFrame(MATRIX, columns=NAMES), named) == expected
+    event = {"reduction": "confidence"} if function in (_decision_curve, _threshold) else {}
+    expected, named = function(MATRIX, CLASSES, **event), np.array(NAMES)[CLASSES]
+    assert function(MATRIX, named, class_names=NAMES, **event) == expected
+    assert function(pd.DataFrame(MATRIX, columns=NAMES), named, **event) == expected
 
 
 @pytest.mark.parametrize("function", [_by_size, _cost_plane, _decision_curve, _threshold, _tally])

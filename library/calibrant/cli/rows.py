@@ -243,15 +243,17 @@ def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
 
 
 def refuse_undecided(rows: Sheet, reduction: str | None, file: Path, columns: Columns) -> None:
-    """Raise ``Refused`` with the commands for both events if no option says by which two columns are decided."""
+    """Raise ``Refused`` with the commands for the events if no option says by which several columns are decided."""
     from calibrant.core.errors import UnknownReduction
     from calibrant.core.reductions import check_decided
     from calibrant.io.errors import UnclearColumns
 
+    n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     try:
-        check_decided(reduction, None if rows.predictions.ndim == 1 else rows.predictions.shape[1])
+        check_decided(reduction, n_classes)
     except UnknownReduction as error:
-        readings = (("binary",), ("confidence",))
+        classes = ["binary"] if n_classes == 2 else [f"class:{k}" for k in rows.classes or range(n_classes or 0)]
+        readings = tuple((event,) for event in ("confidence", *classes))
         unclear = UnclearColumns(str(error), field="reduction", readings=readings)
         raise refused(unclear, file, columns) from error
 

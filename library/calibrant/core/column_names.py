@@ -187,6 +187,11 @@ _BEFORE_CLASS = set_of(
     "p prob probs proba probas probability probabilities score scores pred softmax calibrated confidence logit logits"
 )
 
+#: Words for percentages in names of columns, which may also have a percent sign.
+PERCENT = set_of(
+    "percent percentage percentages pct perc prozent pourcent pourcentage porcentaje percentuale porcentagem procent"
+)
+
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _PROB = re.compile("prob(?!lem|e|at)")
 #: Names of features that look like names of predictions, and words for other quantities than a probability.
@@ -242,7 +247,7 @@ def is_percentage(name: str) -> bool:
 
 def has_percent(name: str) -> bool:
     """Whether a name says that values are percentages; some write fractions in such columns."""
-    return not {"percent", "percentage", "pct"}.isdisjoint(words_of(name))
+    return "%" in name or not PERCENT.isdisjoint(words_of(name))
 
 
 def is_predicted_class(name: str) -> bool:

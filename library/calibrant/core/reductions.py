@@ -339,9 +339,10 @@ def resolve_event(reduction: str | None, n_classes: int | None) -> str:
 
 
 def check_decided(reduction: str | None, n_classes: int | None) -> None:
-    """Raise ``UnknownReduction`` if no reduction says by which of two probabilities two columns are decided."""
-    if reduction is None and n_classes == 2:
-        text = "must be named for two columns: binary decides by P(Y = 1), confidence by that of the predicted class"
+    """Raise ``UnknownReduction`` if no reduction says by which probability of several a row is decided."""
+    if reduction is None and n_classes is not None:
+        event = "binary decides by P(Y = 1)" if n_classes == 2 else "class:k decides by that of class k"
+        text = f"must be named for several columns: {event}, confidence by that of the predicted class"
         raise UnknownReduction.at("/reduction", text)
 
 

@@ -114,7 +114,7 @@ def read_models(
 ) -> dict[str, Event]:
     """Return the event of each model on the same rows; errors name the model, which stands for its predictions.
 
-    Decisions ``by_threshold`` of two columns need a reduction. ``options`` are those of ``read_rows``.
+    Decisions ``by_threshold`` of several columns need a reduction. ``options`` are those of ``read_rows``.
     """
     check_aligned(models)
     events = {}

@@ -139,7 +139,7 @@ def decision_curve(
         Level of the pointwise intervals.
     reduction : str, optional
         As for ``evaluate``, but only reductions to one event per row, which must be the same for all models. There is
-        no default for two columns.
+        no default for (n, K).
     class_names, pos_label : optional
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional

@@ -145,7 +145,7 @@ def best_threshold(
     seed : int, default 0
         Seed of the folds of the recalibration.
     reduction : str, optional
-        As for ``evaluate``, but only reductions to one event per row. There is no default for two columns.
+        As for ``evaluate``, but only reductions to one event per row. There is no default for (n, K).
     class_names, pos_label : optional
         As for ``evaluate``.
     weights, sample_weight, weights_kind : optional

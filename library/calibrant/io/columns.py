@@ -363,7 +363,8 @@ def _like_a_probability(cells: ColumnChoice) -> list[Family]:
 @rule("Predictions, if there are no others", "r_glm.csv", ONE)
 def _other_name(cells: ColumnChoice) -> list[Family]:
     """A column of numbers in [0, 1] with a name that few tools use, or, without labels, the name of a target as in
-    files for Kaggle, or, with the scale percent, a name with `percent` or `pct`: the probability of class 1.
+    files for Kaggle, or, with the scale percent, a name of percentages such as `score_pct` or `rf %`: the probability
+    of class 1.
     """
     known = FALLBACKS if cells.labelled else FALLBACKS | LABELS
     percent = cells.options.scale == "percent"

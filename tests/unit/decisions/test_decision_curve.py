@@ -149,7 +149,7 @@ def test_models_whose_events_differ_are_refused() -> None:
     probs, labels = draw_classes(60)
     models = {"a": probs, "b": probs[:, ::-1]}
     with pytest.raises(CalibrationError, match="must be the same event for all models"):
-        calibrant.decision_curve(models, labels)
+        calibrant.decision_curve(models, labels, reduction="confidence")
     assert calibrant.decision_curve(models, labels, reduction="class:1").n == 60
 
 

@@ -134,13 +134,15 @@ def test_invalid_arguments_are_named(change: dict[str, Any], pointer: str, text:
     assert raised.value.offences[0].pointer == pointer
 
 
-def test_decisions_of_two_columns_need_the_event() -> None:
-    two = np.column_stack([1.0 - P, P])
+def test_decisions_of_several_columns_need_the_event() -> None:
+    two, three = np.column_stack([1.0 - P, P]), np.column_stack([1.0 - P, P / 2.0, P / 2.0])
     for call in (calibrant.best_threshold, calibrant.decision_curve):
         arguments: dict[str, Any] = {"costs": (1, 4)} if call is calibrant.best_threshold else {"thresholds": [0.2]}
         with pytest.raises(CalibrationError, match=r"binary decides by P\(Y = 1\), confidence by") as raised:
             call(two, Y, **arguments)
         assert raised.value.offences[0].pointer == "/reduction"
+        with pytest.raises(CalibrationError, match="class:k decides by that of class k, confidence by"):
+            call(three, Y, **arguments)
         assert call(two, Y, reduction="binary", **arguments).to_dict() == call(P, Y, **arguments).to_dict()
         assert call(two, Y, reduction="confidence", **arguments).n == len(Y)
     assert calibrant.cost_plane(two, two, Y).relative.max() == 0.0  # which abstains from unsure decisions
