@@ -143,11 +143,17 @@ def _installed(name: str) -> str | None:
         return installed_version(packages[0]) if packages else vars(import_module(name)).get("__version__")
 
 
+@cache
+def _own_source(file: str) -> tuple[str, str] | None:
+    """Return the name and digest of a module that makes figures, else None; cached, since each record asks for all."""
+    if not file.endswith(".py") or not file.startswith(_PACKAGES) or file.startswith(_WITHOUT_FIGURES):
+        return None
+    return Path(file).relative_to(ROOT).as_posix(), _source_digest(Path(file)) or ""
+
+
 def _modules() -> dict[str, str]:
     files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-    own = [f for f in sorted(files) if f.endswith(".py") and f.startswith(_PACKAGES)]
-    own = [file for file in own if not file.startswith(_WITHOUT_FIGURES)]
-    return {Path(file).relative_to(ROOT).as_posix(): _source_digest(Path(file)) or "" for file in own}
+    return dict(sorted(source for source in map(_own_source, files) if source is not None))
 
 
 def _versions() -> dict[str, str]:

@@ -110,6 +110,32 @@ def hindsight(loss: Array, peers: Array, files: Array) -> tuple[list[str], Array
     return names, np.array(ratios)
 
 
+def single(loss: Array, peers: Array, files: Array) -> tuple[int, Array]:
+    """The peer with the lowest geometric mean of the mean losses of files, and the ratios of files to this one peer.
+
+    ``loss (n,)``, ``peers (n, m)`` and ``files (n,)`` are of experiments.
+    """
+    names = np.unique(files)
+    ratios = np.array([loss[files == name].mean() / peers[files == name].mean(axis=0) for name in names])
+    best = int(np.log(ratios).mean(axis=0).argmax())
+    of_files: Array = ratios[:, best]
+    return best, of_files
+
+
+def chosen_elsewhere(loss: Array, peers: Array, files: Array) -> Array:
+    """Mean loss of each file over that of the peers' method that is best on its other experiments.
+
+    Of each experiment, the peer is chosen by the mean over the other experiments of the file, which has several;
+    ``loss (n,)``, ``peers (n, m)`` and ``files (n,)`` are of experiments.
+    """
+    ratios = []
+    for name in np.unique(files):
+        rows = np.flatnonzero(files == name)
+        others = peers[rows].sum(axis=0) - peers[rows]
+        ratios.append(loss[rows].sum() / peers[rows, others.argmin(axis=1)].sum())
+    return np.array(ratios)
+
+
 def geometric_mean(ratios: Array) -> float:
     """The geometric mean."""
     return float(np.exp(np.log(ratios).mean()))

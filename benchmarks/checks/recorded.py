@@ -44,6 +44,17 @@ def tables(data: Path | None = None) -> list[PagePart]:
     )
 
 
+def one_event(data: Path | None = None) -> list[PagePart]:
+    """Return the records of fresh draws of one event."""
+    from benchmarks.tables.event import answers, errors
+
+    del data
+    of_name = {"one-event-maps": answers, "one-event-errors": errors}
+    return list(
+        chain.from_iterable(_keyed(name, "tables/run.py", "make one-event", work) for name, work in of_name.items())
+    )
+
+
 def averaged_order(data: Path | None = None) -> list[PagePart]:
     """Return the records of the order of ``averaged``."""
     from benchmarks.tables.order import task
@@ -69,6 +80,15 @@ def pseudo_real(data: Path | None = None) -> list[PagePart]:
     return [
         StoredRecord(f"{job}", of_job, partial(run, ExperimentPart(*job)), tolerance=1e-6) for job, of_job in records
     ]
+
+
+def pseudo_real_worlds(data: Path | None = None) -> list[PagePart]:
+    """Return the tasks of the worlds with known maps."""
+    from benchmarks.pseudo_real.worlds import WorldTask, run
+
+    del data
+    records = _stored("pseudo-real/worlds", "pseudo_real/worlds.py", "make pseudo-real-worlds")
+    return [StoredRecord(f"{task}", answer, partial(run, WorldTask(*task)), tolerance=1e-6) for task, answer in records]
 
 
 def real_evaluators(data: Path | None = None) -> list[PagePart]:
@@ -100,18 +120,21 @@ def splines(data: Path | None = None) -> list[PagePart]:
 
 
 def by_size(data: Path | None = None) -> list[PagePart]:
-    """Return the curves of the figures, with the paper's repetitions."""
+    """Return the curves of the figures, with the repetitions of each run."""
     from benchmarks.by_size import KERNEL_SHARE, NAMES, PAPER, SizeFigure, run
 
     if data is None:
         raise NotChecked("it needs DATA=folder")
+    program, runs = "by_size.py", current("by-size-paper", str(ROOT / "benchmarks" / "by_size.py")).parent
     parts: list[PagePart] = []
-    for figure, curves in _stored("by-size-paper", "by_size.py", "make by-size DATA=folder"):
-        kernel = PAPER // KERNEL_SHARE if NAMES["kde-ce"] in curves["curves"] else None
-        path = data / f"{figure[0]}.npz"
-        parts.append(
-            StoredRecord(f"{figure}", curves, partial(run, path, SizeFigure(*figure), kernel_repetitions=kernel))
-        )
+    for name in sorted(path.stem for path in runs.glob("by-size-*.jsonl")) or ["by-size-paper"]:
+        smallest = name.removeprefix("by-size-")
+        repetitions = None if smallest == "paper" else int(smallest)
+        for figure, curves in _stored(name, program, "make by-size DATA=folder"):
+            kernel = (repetitions or PAPER) // KERNEL_SHARE if NAMES["kde-ce"] in curves["curves"] else None
+            again = partial(run, repetitions=repetitions, kernel_repetitions=kernel)
+            path = data / f"{figure[0]}.npz"
+            parts.append(StoredRecord(f"{name}, {figure}", curves, partial(again, path, SizeFigure(*figure))))
     return parts
 
 

@@ -99,21 +99,27 @@ def truth(shape: str, derivate: str, p: Floats) -> Floats:
     return np.clip(p + strength * (g(p) - p), 0.0, 1.0)
 
 
-def fresh(key: Key) -> tuple[SimulatedData, Floats, Floats]:
-    """A dataset, and predictions with true probabilities of test points. A draw is the same for all derivates."""
+def fresh(key: Key) -> SimulatedData:
+    """A dataset. A draw is the same for all derivates."""
     shape, derivate, n, seed = key
     if shape in SHAPES:
-        points = unseen_predictions(shape, derivate)[::_STEP], unseen_truth()[::_STEP]
-        return dataset(*key), *points
+        return dataset(*key)
     random = np.random.default_rng([seed, n])
     p, u = np.sort(random.random(n)), random.random(n)
     c = truth(shape, derivate, p)
-    return SimulatedData(shape, derivate, n, seed, c, p, (u < c).astype(np.int8)), _GRID, truth(shape, derivate, _GRID)
+    return SimulatedData(shape, derivate, n, seed, c, p, (u < c).astype(np.int8))
+
+
+def points_of(shape: str, derivate: str) -> tuple[Floats, Floats]:
+    """Predictions at which maps are compared with the true probabilities, and these."""
+    if shape in SHAPES:
+        return unseen_predictions(shape, derivate, _STEP), unseen_truth()[::_STEP]
+    return _GRID, truth(shape, derivate, _GRID)
 
 
 def answers(key: Key) -> dict[str, Any]:
     """Mean distances of the maps from the truth."""
-    data, points, c = fresh(key)
+    data, (points, c) = fresh(key), points_of(*key[:2])
     cells = fold_cells(sort_rows(data.p, data.y), 10, 0)
     counts = PiecewiseOptions().piece_counts(data.n)
     fits = {family: cross_fit(family, cells, counts, PiecewiseOptions(), device="cpu") for family in FAMILIES}
@@ -129,7 +135,7 @@ def answers(key: Key) -> dict[str, Any]:
 
 def errors(key: Key) -> dict[str, Any]:
     """The true calibration error, and those that the debiased average, ES_15 and the oracle report."""
-    return debiased_errors(fresh(key)[0])
+    return debiased_errors(fresh(key))
 
 
 def _plain(curve: Callable[[Floats], Floats], p: Floats) -> MethodColumn:

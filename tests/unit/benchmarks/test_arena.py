@@ -84,6 +84,21 @@ def test_hindsight_compares_means_over_the_halves_of_a_file() -> None:
     assert boards.geometric_mean(np.array([2.0, 0.5])) == pytest.approx(1.0)
 
 
+def test_one_peer_for_all_files_has_the_lowest_geometric_mean() -> None:
+    loss = np.array([0.2, 0.2, 0.5])
+    peers = np.array([[0.1, 0.3], [0.1, 0.3], [0.5, 0.4]])
+    best, ratios = boards.single(loss, peers, np.array(["f", "f", "g"]))
+    assert best == 0
+    np.testing.assert_allclose(ratios, [2.0, 1.0])
+
+
+def test_the_peer_of_a_half_is_chosen_on_the_other_halves() -> None:
+    loss = np.array([0.3, 0.3])
+    peers = np.array([[0.1, 0.4], [0.5, 0.2]])
+    # The first half chooses the second peer for the other half's sake, and the second half the first.
+    np.testing.assert_allclose(boards.chosen_elsewhere(loss, peers, np.array(["f", "f"])), [0.6 / (0.4 + 0.5)])
+
+
 def test_a_change_of_accuracy_has_mcnemars_standard_error() -> None:
     change, error = boards.accuracy_change(np.array([6]), np.array([2]), np.array([100]))
     assert change[0] == 0.04

@@ -22,6 +22,7 @@ from benchmarks.tables.event import (
     map_keys,
     mean_of,
     page,
+    points_of,
     truth,
     verdict,
 )
@@ -45,8 +46,8 @@ def test_two_of_the_four_other_shapes_are_not_monotone() -> None:
 
 @pytest.mark.parametrize("shape", [*OWN, "square"])
 def test_a_draw_has_the_same_labels_for_every_method_and_is_ascending(shape: str) -> None:
-    data, points, c = fresh((shape, "0.040", 1_000, 5_000))
-    again = fresh((shape, "0.040", 1_000, 5_000))[0]
+    data, (points, c) = fresh((shape, "0.040", 1_000, 5_000)), points_of(shape, "0.040")
+    again = fresh((shape, "0.040", 1_000, 5_000))
     np.testing.assert_array_equal(data.y, again.y)
     assert (np.diff(data.p) >= 0.0).all()
     assert points.shape == c.shape
@@ -54,7 +55,7 @@ def test_a_draw_has_the_same_labels_for_every_method_and_is_ascending(shape: str
 
 
 def test_the_test_points_of_the_papers_shapes_are_the_papers() -> None:
-    np.testing.assert_array_equal(fresh(("sqrt", "0.050", 1_000, 5_000))[2], unseen_truth()[::50])
+    np.testing.assert_array_equal(points_of("sqrt", "0.050")[1], unseen_truth()[::50])
 
 
 def test_those_of_a_draw_come_before_those_of_the_next() -> None:
