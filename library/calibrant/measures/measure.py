@@ -249,11 +249,6 @@ class Measure(Described):
     influence: Callable[..., Floats] | None = None
     resampled: bool = True
 
-    @property
-    def explanation(self) -> str:
-        """What reports say of the value: the meaning, or the definition without one."""
-        return self.meaning or self.definition
-
 
 @dataclass(frozen=True)
 class MeasureRequest:
