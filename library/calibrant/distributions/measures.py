@@ -185,11 +185,6 @@ class DistributionMeasure(Described):
     seconds: Seconds = field(default=_seconds(), repr=False)
     is_error: bool = False
 
-    @property
-    def explanation(self) -> str:
-        """What reports say of the value: the definition."""
-        return self.text
-
 
 def compute_measure(measure: DistributionMeasure, rows: MeasuredForecasts, options: Mapping[str, Any]) -> MeasureResult:
     """Return the result for checked rows; a measure that does not exist for them has a problem."""

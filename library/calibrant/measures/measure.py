@@ -255,11 +255,6 @@ class Measure(Described):
         if self.resampled is None and not (self.own_interval or self.distance or self.influence):
             raise TypeError(f"{self.name}: state distance or influence, or whether intervals are from resampled rows")
 
-    @property
-    def explanation(self) -> str:
-        """What reports say of the value: the meaning, or the definition without one."""
-        return self.meaning or self.definition
-
 
 @dataclass(frozen=True)
 class MeasureRequest:

@@ -92,7 +92,7 @@ def _measured(
     return MeasureRow(
         key,
         entry.title,
-        entry.explanation,
+        entry.text if isinstance(entry, DistributionMeasure) else entry.meaning or entry.definition,
         _value(answer),
         _debiased(answer),
         "" if alike else numbers.interval(lookup.interval(answer)),
