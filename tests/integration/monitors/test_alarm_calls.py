@@ -116,6 +116,7 @@ def test_a_long_recalibration_of_a_tenant_does_not_delay_that_of_another(
         headers = {"Authorization": f"Bearer {keys[tenant]}"}
         return api.get("/monitors/m/proposal", headers=headers).is_success
 
+    until(redis, lambda: api.get("/monitors").status_code == 401)  # the API has read the keys
     with supervisor(redis_url, tmp_path / "worker.log", "--drain-seconds", "0.3"):
         for name in "abc":
             request("greedy", name, method="pl-de", options={"max_segments": 20, "folds": 100})
