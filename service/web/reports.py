@@ -63,7 +63,7 @@ ModelBatches = Annotated[list[str], Query(default_factory=list)]
 class ReportView:
     """A report, its batch, the newest maps of its kind of predictions by reference, and the query of the page.
 
-    ``models`` are the batches of the compared models by name.
+    ``models`` are the batches of the compared models by name, and ``has_event`` whether decisions have a probability.
     """
 
     batch: BatchRecord
@@ -71,6 +71,7 @@ class ReportView:
     maps: Sequence[tuple[str, ListedMap]]
     query: str
     models: Mapping[str, str] = field(default_factory=dict)
+    has_event: bool = True
 
     @property
     def gradable(self) -> bool:
@@ -173,7 +174,7 @@ def report_or_job(
     page = here.store.listing.page(MapQuery(limit=_OFFERED))
     offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
     query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs), *_query_of(criteria)]
-    return ReportView(batch, _named(report, upload), offered, query_of(query))
+    return ReportView(batch, _named(report, upload), offered, query_of(query), has_event=_has_event(batch, upload))
 
 
 def _known_by(criteria: Criteria) -> list[str]:
@@ -212,7 +213,13 @@ def _models_or_job(
     if isinstance(report, JobRecord):
         return report
     query = query_of([("job", job_id), *(("models", other) for other in ids[1:]), *_query_of(criteria)])
-    return ReportView(batch, _named(report, uploads[batch.id].model_copy(update={"model": None})), [], query, models)
+    named, has_event = uploads[batch.id].model_copy(update={"model": None}), _has_event(batch, uploads[batch.id])
+    return ReportView(batch, _named(report, named), [], query, models, has_event)
+
+
+def _has_event(batch: BatchRecord, upload: UploadRecord) -> bool:
+    """Whether each row has one probability by which it is decided: not if it has several and no reduction."""
+    return batch.n_classes is None or upload.reduction is not None
 
 
 def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:

@@ -187,6 +187,17 @@ def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibra
     assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{one}{query}").text
 
 
+def test_the_page_of_several_columns_without_a_reduction_has_no_form_of_a_threshold(
+    visitor: Visitor, client: Calibrant
+) -> None:
+    batch = client.upload(np.column_stack([1.0 - TRUE, TRUE]), Y).id
+    page = visitor.get(f"/ui/reports/{batch}").text
+    assert 'name="costs"' not in page
+    assert "Upload the file again, and choose a reduction" in page
+    refused = visitor.get(f"/ui/reports/{batch}?costs=1&costs=4")
+    assert (refused.status_code, "must be named for several columns" in refused.text) == (422, True)
+
+
 @pytest.mark.parametrize("criterion", [{"capacity": 30.0}, {"precision": 0.6}, {"recall": 0.9}])
 def test_the_page_shows_the_decisions_of_every_criterion(
     visitor: Visitor, client: Calibrant, criterion: dict[str, Any]
