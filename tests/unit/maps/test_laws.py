@@ -99,7 +99,8 @@ def test_a_curve_gives_probabilities(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_the_curve_at_a_logit_is_that_at_its_probability(name: str) -> None:
-    curve, p = _fitted(name, vector=False).function, GRID[:-1] + 0.0007  # at no edge of a step
+    curve: Any = _fitted(name, vector=False).function
+    p = GRID[:-1] + 0.0007  # at no edge of a step
     np.testing.assert_allclose(curve.of_logits(np.log(p) - np.log1p(-p)), curve(p), rtol=0, atol=1e-9)
 
 
