@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import json
@@ -13,7 +14,7 @@ import pytest
 
 import calibrant
 from calibrant.calibrators import METHODS
-from calibrant.core.errors import InvalidDocument
+from calibrant.core.errors import CalibrationError, InvalidDocument
 
 K, N = 3, 500
 #: Options that keep slow fits small.
@@ -102,6 +103,25 @@ def test_a_curve_gives_probabilities(name: str) -> None:
     if METHODS[name].traits.monotone.startswith("yes"):
         assert np.all(np.diff(q) >= -1e-12)
     np.testing.assert_allclose(np.clip(fitted.apply(GRID, clip=False), 0.0, 1.0), q)
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_curve_at_a_logit_is_that_at_its_probability(name: str) -> None:
+    curve: Any = _fitted(name, vector=False).function
+    p = GRID[:-1] + 0.0007  # at no edge of a step
+    np.testing.assert_allclose(curve.of_logits(np.log(p) - np.log1p(-p)), curve(p), rtol=0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:predictions are clearly lower")
+@pytest.mark.parametrize(
+    "name",
+    [name for name in EVENTS if METHODS[name].traits.monotone.startswith("yes") and METHODS[name].runs == "inline"],
+)
+def test_a_monotone_curve_does_not_decrease_although_the_labels_do(name: str) -> None:
+    p, y = _event()
+    with contextlib.suppress(CalibrationError):  # no temperature, and no accuracy, reverses the predictions
+        fitted = calibrant.fit(name, p[4:], 1 - y[4:], **_quick(name, vector=False))
+        assert np.all(np.diff(fitted.apply(GRID)) >= -1e-12)
 
 
 @pytest.mark.slow
