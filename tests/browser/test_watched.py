@@ -53,6 +53,23 @@ def test_a_missing_chromium_is_reported_with_the_command_that_installs_it(
     assert VARIABLE in HOW
 
 
+@pytest.mark.parametrize("style", ["color: #ddd", "opacity: 0.2", "background: #555"])
+def test_one_pale_text_among_many_is_detected(seen: Visits, style: str) -> None:
+    page = seen.open(color_scheme="light")
+    page.goto("/ui/measures")
+    assert grave_violations(page, contrast_alone=True) == []
+    page.evaluate(
+        """style => {
+          const cells = [...document.querySelectorAll('td')].filter(cell => cell.innerText.length > 1);
+          cells[cells.length >> 2].style.cssText = style;
+        }""",
+        style,
+    )
+    (violation,) = grave_violations(page, contrast_alone=True)
+    assert violation.startswith("color-contrast at")
+    seen.close()
+
+
 def test_layout_shifts_and_inaccessible_elements_are_detected(seen: Visits) -> None:
     page = seen.open()
     page.goto("/")

@@ -22,15 +22,11 @@ from tests.integration.redis_server import until, until_ready
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def strict(folder: Path) -> Iterator[str]:
+@pytest.fixture
+def strict(redis: Redis, redis_url: str) -> Iterator[str]:
     """A service with a short deadline."""
-    limits = {"CALIBRANT_REQUEST_TIMEOUT": "1.5"}
-    with (
-        (folder / "strict.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "strict", log=log, inherited=patient() | limits) as running,
-    ):
-        yield running.url
+    with serving(Settings(redis_url, request_timeout=1.5)) as url:
+        yield url
 
 
 def _begun(url: str, length: int, sent: bytes) -> socket.socket:
@@ -79,33 +75,26 @@ def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(redi
         assert httpx.post(f"{url}/evaluate", json=rows, timeout=60).status_code == 200
 
 
-def test_pages_of_an_allowed_origin_may_call_and_no_other(folder: Path) -> None:
-    allowed = {"CALIBRANT_CORS_ORIGINS": "https://app.example, https://other.example"}
-    with (
-        (folder / "origins.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "origins", log=log, inherited=patient() | allowed) as running,
-    ):
+def test_pages_of_an_allowed_origin_may_call_and_no_other(redis: Redis, redis_url: str) -> None:
+    with serving(Settings(redis_url, cors_origins="https://app.example, https://other.example")) as url:
         for origin, status in (("https://app.example", 200), ("https://evil.example", 403)):
-            answer = httpx.get(f"{running.url}/measures", headers={"Origin": origin}, timeout=60)
+            answer = httpx.get(f"{url}/measures", headers={"Origin": origin}, timeout=60)
             assert answer.status_code == status
             assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
-        asked = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
-        preflight = httpx.options(f"{running.url}/evaluate", headers=asked, timeout=60)
+        preflight_headers = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
+        preflight = httpx.options(f"{url}/evaluate", headers=preflight_headers, timeout=60)
         assert preflight.status_code == 200
         assert "POST" in preflight.headers["access-control-allow-methods"]
 
 
-def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(folder: Path) -> None:
+@pytest.mark.parametrize(("proxies", "status"), [("", 200), ("127.0.0.1", 403)])
+def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(
+    redis: Redis, redis_url: str, proxies: str, status: int
+) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.7"}
-    for number, (proxies, status) in enumerate((("", 200), ("127.0.0.1", 403))):
-        environment = patient() | {"CALIBRANT_TRUSTED_PROXIES": proxies}
-        name = f"proxies-{number}"
-        with (
-            (folder / f"{name}.log").open("ab") as log,
-            stack(host="127.0.0.1", port=0, data=folder / name, log=log, inherited=environment) as running,
-        ):
-            # Without keys this machine alone is served, and a proxy says that another asks.
-            assert httpx.get(f"{running.url}/measures", headers=forwarded, timeout=120).status_code == status
+    with serving(Settings(redis_url, trusted_proxies=proxies)) as url:
+        # Without keys this machine alone is served, and a proxy says that another asks.
+        assert httpx.get(f"{url}/measures", headers=forwarded, timeout=120).status_code == status
 
 
 @pytest.mark.parametrize("probes", [True, False])
