@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from service.stack import Stack
+from tests.warm_command import warm_command
 
 pytestmark = pytest.mark.slow
 
@@ -81,9 +83,18 @@ def rows() -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of the commands of a page."""
+    with warm_command(tmp_path_factory.mktemp("command")) as folder:
+        path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+        yield os.environ | {"PATH": path, "COLUMNS": "200"}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_example_of_a_page_runs(
     page: str,
+    environment: dict[str, str],
     service: Stack,
     rows: dict[str, Any],
     tmp_path: Path,
@@ -95,7 +106,6 @@ def test_every_example_of_a_page_runs(
     blocks = [(kind, dedent(text), dedent(printed)) for _, kind, text, printed in _BLOCK.findall(content)]
     assert len(blocks) == len(_FENCE.findall(content)) > 0
     there = dict(rows)
-    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
     for kind, text, printed in blocks:
         here = text.replace("http://localhost:8000", service.url)
         here = here.replace("localhost:8000", service.url.removeprefix("http://"))
@@ -107,7 +117,7 @@ def test_every_example_of_a_page_runs(
             done = subprocess.run(
                 run,
                 cwd=tmp_path,
-                env=os.environ | environment,
+                env=environment,
                 capture_output=True,
                 text=True,
                 timeout=600,
