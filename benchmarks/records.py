@@ -4,8 +4,8 @@ A record of a long run is a line of a file in ``.calibrant``, which a later run 
 repository are parts of a JSON document. Both have the digest of their origin and of their content, so that records of
 other code, and edited ones, are not used silently.
 
-With ``ACCEPT_OLDER=1`` in the environment (``make online ACCEPT_OLDER=1``), a page is written from results of other
-code, and says so.
+With ``ACCEPT_OLDER=1`` in the environment (``make online ACCEPT_OLDER=1``), a page is written from results or records
+of other code, and says so.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def read(path: Path) -> Iterator[Any]:
         if by not in verdicts:
             verdicts[by] = _verdict(origins.get(by))
         reason = "altered" if altered else verdicts[by]
-        if reason:
+        if reason and not altered and by in origins and os.environ.get(_OLDER):
+            _older.append(f"{path.name} ({reason})")
+        elif reason:
             reasons[reason] += 1
             continue
         _used[by] = origins[by]

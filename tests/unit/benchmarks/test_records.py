@@ -85,6 +85,16 @@ def test_records_of_other_code_versions_or_data_are_not_reused(
     assert reason in message
 
 
+def test_records_of_other_code_are_read_if_older_ones_are_accepted_and_the_page_says_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCEPT_OLDER", "1")
+    path.write_text(changed(path.read_text("utf-8"), versions={"python": "2.7"}), "utf-8")
+    assert len(list(read(path))) == 2
+    assert any("of other code: python was 2.7" in reason for reason in records._older)
+    records._older.clear()
+
+
 def test_an_edited_record_is_not_reused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(path.read_text("utf-8").replace('"error": 0.1', '"error": 0.2'), "utf-8")
     assert list(read(path)) == [[["b", 2], {"error": float("inf")}]]
