@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from calibrant.core.errors import CalibrationError
-from calibrant.io.strict import ARRAYS
+from calibrant.io.strict import CLASSIFICATION
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.json_body import (
     LONGEST,
@@ -285,7 +285,7 @@ def test_the_byte_that_is_not_utf_8_is_named(text: bytes, byte: int) -> None:
     ],
 )
 def test_memory_at_its_peak_is_at_most_sixteen_times_the_body(field: str, unit: str) -> None:
-    size = 2_000_000 if field in ARRAYS else 8_000_000  # what is no row is refused at a size of its own
+    size = 2_000_000 if field in CLASSIFICATION.arrays else 8_000_000  # what is no row is refused at a size of its own
     body = f'{{"{field}":[{unit * (size // len(unit))}{unit[:-1]}]}}'.encode()
     tracemalloc.start()
     try:
