@@ -60,7 +60,7 @@ serve: $(SERVICE) ## run the service on 127.0.0.1:8000 with data in .calibrant/;
 # processes took 22, 28 and 36 % more processor seconds than 2 for tests/integration/monitors (ADR 52). With a thread per
 # core in each process, threads of linear algebra would wait for each other: 40 % of the processor time of some files.
 PROCESSES ?= 4
-PYTEST := $(BIN)/python -m pytest --processes $(PROCESSES)
+PYTEST = $(BIN)/python -m pytest --processes $(PROCESSES)
 test test-slow test-all laws durations: export OMP_NUM_THREADS = 1
 
 .browser: $(STAMP)
@@ -79,12 +79,12 @@ test: .browser ## run what a change needs before a commit: every layer, without 
 	@echo "All is well. Next: make check, then make test-slow before a release."
 
 test-slow: .browser $(CHART) ## run the tests that `make test` leaves out
-	@echo "Running the slow tests: about 10 minutes on two cores."
+	@echo "Running the slow tests: about 16 minutes on two cores."
 	@$(PYTEST) -m slow
 	@echo "All is well. Next: make docs"
 
 test-all: .browser $(CHART) ## run every test
-	@echo "Running every test: about 15 minutes on two cores."
+	@echo "Running every test: about 21 minutes on two cores."
 	@$(PYTEST)
 	@echo "All is well. Next: make check"
 
