@@ -112,6 +112,7 @@ def test_an_unreadable_end_is_named_and_removed_only_on_request(
     _assert_repaired_on_request(data, change, words, lost)
 
 
+@pytest.mark.slow
 def test_zeros_at_the_end_are_named_and_removed_only_on_request(data: Path) -> None:
     words = "the last 4,096 of the {size:,} bytes of {file} are zeros"
     _assert_repaired_on_request(data, _add(bytes(4096)), words, 0)
@@ -167,6 +168,7 @@ def test_a_missing_file_is_named_with_the_log(data: Path, end: str) -> None:
         assert part in refusal
 
 
+@pytest.mark.slow
 def test_a_damaged_base_file_is_named_with_the_log(data: Path) -> None:
     (file,) = _files(data, "base.rdb")
     content = file.read_bytes()
