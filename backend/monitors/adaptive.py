@@ -192,7 +192,7 @@ def _decided(
     """The change that counts the buckets and decides to move the alias to a version."""
     occasion = Occasion(number=standing.versions + 1, reason="schedule")
     data = data_of(record, champion=counted.in_force, challenger=draft.id, rows=counted.rows_since)
-    proposal = proposal_of(record, occasion, data, champion.alias.revision, now)
+    proposal = proposal_of(record, occasion, draft.id, data, champion.alias.revision, now)
     level = level_of(counted).value
     version = AdaptiveVersion(map=draft.id, at=at(now), level=level, rows=counted.rows, misses=counted.misses)
     changes = {

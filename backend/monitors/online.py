@@ -236,7 +236,7 @@ def decided(
         gain=online.log_e / online.rows_since,
         rows=online.rows_since,
     )
-    proposal = proposal_of(record, occasion, data, None if alias is None else alias.revision, now)
+    proposal = proposal_of(record, occasion, draft.id, data, None if alias is None else alias.revision, now)
     version = OnlineVersion(map=draft.id, at=at(now), reason=reason, rounds=online.rounds, rows=online.rows)
     changes: dict[str, object] = {
         "in_force": draft.id,

@@ -28,15 +28,20 @@ def data_of(record: MonitorRecord, **known: Any) -> RecalibrationData:
 
 
 def proposal_of(
-    record: MonitorRecord, occasion: Occasion, data: RecalibrationData, revision: int | None, now: float
+    record: MonitorRecord,
+    occasion: Occasion,
+    challenger: str,
+    data: RecalibrationData,
+    revision: int | None,
+    now: float,
 ) -> Proposal:
-    """The proposal to move the alias, which has a ``revision`` unless it is new, to the challenger of the data."""
+    """The proposal to move the alias, which has a ``revision`` unless it is new, to a challenger."""
     return Proposal(
         id=derived_id("proposal", f"{record.id} {occasion.seed}"),
         created_at=at(now),
         occasion=occasion,
-        map=data.challenger or "",
-        name=data.name or "",
+        map=challenger,
+        name=target_of(record),
         alias=record.recalibration.alias,
         revision=revision,
         found=data,

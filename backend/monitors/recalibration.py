@@ -130,7 +130,7 @@ def decided(
         return StandingChange(after)
     if candidate.draft is None:
         return refused(record, after, occasion, data, candidate.why, now, failed=candidate.failed)
-    proposal = proposal_of(record, occasion, data, revision, now)
+    proposal = proposal_of(record, occasion, candidate.draft.id, data, revision, now)
     entries = [step_of("challenger-proposed", now, occasion, data)]
     if standing.proposal is not None:
         replaced = standing.proposal
