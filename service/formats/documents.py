@@ -368,7 +368,7 @@ FORMATS_OF_LINES = (_LINES, replace(_LINES, media_type="application/jsonl"))
 JSON_FORMAT = Format(
     JSON,
     MalformedJson,
-    read=lambda body, limits, _: read_json(body, limits),
+    read=read_json,
     read_rows=read_json_rows,
     write=write_json,
     request="one object with all fields",
