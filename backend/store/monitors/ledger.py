@@ -15,8 +15,7 @@ import orjson
 from redis import Redis
 
 from backend.store.errors import MonitorFull, UnknownMonitor
-from backend.store.keyspace import Keyspace
-from backend.store.monitor_keys import MonitorKeys
+from backend.store.keyspace import Keyspace, MonitorKeys
 from backend.store.monitors.buckets import Buckets, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
 from backend.store.monitors.ids import (

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 from redis import Redis
 
-from backend.store.monitor_keys import MonitorKeys
+from backend.store.keyspace import MonitorKeys
 from backend.store.scripts import Script
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 

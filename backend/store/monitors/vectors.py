@@ -16,8 +16,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from backend.store.formats import read_stored
-from backend.store.keyspace import Keyspace
-from backend.store.monitor_keys import MonitorKeys
+from backend.store.keyspace import Keyspace, MonitorKeys
 from backend.store.monitors.definitions import while_alive
 from backend.store.monitors.lists import MOST_MERGED, VECTORS, Listed, Lists
 from calibrant.core.cells import Floats
