@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from backend.store.scripts import FOLDER, Script
+from backend.store.server.connection import SCRIPTS, Script
 
 #: KEYS of every script of chores.
 CHORES = ("due", "held", "owners", "tries", "counts", "placed", "lines", "clock", "api-keys", "supervisors")
@@ -21,12 +21,12 @@ QUEUEING = (30, 1000, 20, 1, 300, 1, "chores-", "message:", "queue:", "queues", 
 
 def test_every_script_has_a_test() -> None:
     parts = {"chores/common", "chores/owned", "queues/common"}
-    files = {f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.lua")} - parts
+    files = {f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.lua")} - parts
     assert [name for name in files if f"test_{name.replace('/', '_')}" not in globals()] == []
 
 
 def test_a_script_is_sent_without_its_comments() -> None:
-    assert "--" in (FOLDER / "leases" / "renew.lua").read_text("utf-8")
+    assert "--" in (SCRIPTS / "leases" / "renew.lua").read_text("utf-8")
     assert "--" not in Script("leases/renew").text
     assert Script("leases/renew").text.startswith("#!lua flags=allow-oom\n")
 

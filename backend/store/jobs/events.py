@@ -16,7 +16,7 @@ from backend.store.formats import check_format
 from backend.store.jobs.backlog import end, ended
 from backend.store.jobs.leases import end_lease
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from backend.telemetry.observed import Spread
 from schemas.jobs import FINAL, JobRecord, JobSummary
 

@@ -17,8 +17,7 @@ from backend.store.jobs.events import write_job
 from backend.store.jobs.leases import Lease, grant, holds
 from backend.store.jobs.queues import FITS, GPU_FITS, Message, TenantLine
 from backend.store.keyspace import Keyspace, Shared, job_field
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
+from backend.store.server.connection import Script, transact
 from schemas.jobs import FINAL, JobRecord, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem

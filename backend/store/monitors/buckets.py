@@ -24,7 +24,7 @@ from backend.store.monitors.lists import (
     read_field,
 )
 from backend.store.monitors.vectors import Vectors
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.base import MINUTE

@@ -26,7 +26,7 @@ from backend.store.monitors.ids import (
     without_padding,
 )
 from backend.store.monitors.lists import LONG, SPAN, VECTORS, TallyKind, by_rows, by_span
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord

@@ -9,7 +9,7 @@ import numpy as np
 from redis import Redis
 
 from backend.store.keyspace import MonitorKeys
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from calibrant.monitoring.tally import Tally, from_bytes, merged
 
 # --- The series of lists

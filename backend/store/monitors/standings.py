@@ -17,8 +17,7 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.definitions import unknown_monitor, while_alive
 from backend.store.pages import Page, PageRequest, Place, read_cursor, write_cursor
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
+from backend.store.server.connection import Script, transact
 from schemas.audit import Actor, AuditFact, Author, ChangeAction
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
 from schemas.monitors import MonitorRecord, StoredMonitor
