@@ -53,13 +53,11 @@ from backend.requester import Requester
 from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.buckets import SPAN, Buckets
 from backend.store.monitors.ids import NO_GROUP, OTHER, OTHER_GROUP
 from backend.store.monitors.ledger import Ledger, MonitorGroups
-from backend.store.monitors.lists import SPAN
 from backend.store.monitors.reference import read_reference
-from backend.store.monitors.standings import Standings
-from backend.store.monitors.vectors import read_label_shifts
+from backend.store.monitors.standings import Standings, read_label_shifts
 from backend.store.pages import PageRequest
 from calibrant.core.cells import Floats
 from calibrant.core.errors import PredictionKindMismatch

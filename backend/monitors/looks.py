@@ -43,13 +43,11 @@ from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Ledger, MonitorGroups, OldestIds
 from backend.store.monitors.ledger import RowChanges as LedgerChange
-from backend.store.monitors.lists import TallyKind
-from backend.store.monitors.standings import StandingChange, Standings, put_latest
-from backend.store.monitors.vectors import read_label_shifts
+from backend.store.monitors.standings import StandingChange, Standings, put_latest, read_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, ReferenceState, Standing

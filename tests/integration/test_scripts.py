@@ -299,23 +299,23 @@ def _doubles(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
-def test_lists_versions(redis: Redis) -> None:
+def test_buckets_versions(redis: Redis) -> None:
     redis.hset("generations", "raw:7", 3)
     redis.rpush("raw-7", "a", "b")
     redis.hset("counts-7", mapping={"predictions": 9, "joined": 5, "expired": 1})
-    packed = Script("lists/versions").run(redis, ["generations"], "raw", "raw-", "counts-", 7, 8)
+    packed = Script("buckets/versions").run(redis, ["generations"], "raw", "raw-", "counts-", 7, 8)
     assert _doubles(packed) == (3.0, 2.0, 9.0, 5.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    packed = Script("lists/versions").run(redis, ["generations"], "raw", "raw-", "", 7)
+    packed = Script("buckets/versions").run(redis, ["generations"], "raw", "raw-", "", 7)
     assert _doubles(packed) == (3.0, 2.0, 0.0, 0.0, 0.0)
 
 
-def test_lists_compact(redis: Redis) -> None:
+def test_buckets_compact(redis: Redis) -> None:
     keys = ("list", "generations", "loose", "state")
     redis.rpush("list", "a", "b", "c")
     redis.hset("generations", "raw:7", 1)
     redis.hset("state", "generations", 1)
     redis.sadd("loose", "raw:7")
-    compact = Script("lists/compact")
+    compact = Script("buckets/compact")
     assert compact.run(redis, keys, "raw:7", 9, 3, "abc") == 0
     assert compact.run(redis, keys, "raw:7", 1, 4, "abc") == 0
     assert compact.run(redis, keys, "raw:7", 1, 3, "abc") == 1
