@@ -21,7 +21,7 @@ from backend.store.jobs.events import HELD_EXPIRES
 from backend.store.jobs.runs import is_part
 from backend.store.keyspace import Keyspace, MonitorKeys, Shared, keys_of_all_tenants, read_key
 from backend.store.monitors.buckets import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
-from backend.store.monitors.ids import Ids, read_pieces
+from backend.store.monitors.ledger import Ids, read_pieces
 from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL
