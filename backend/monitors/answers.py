@@ -31,7 +31,7 @@ from backend.monitors.kinds import kind_of_monitor, measure_keys, read_rows
 from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.outcomes import delay_quantiles
-from backend.monitors.readings import ReadingsCache, counts_of
+from backend.monitors.readings import ReadingsCache
 from backend.monitors.windows import (
     GROUP_KEYS,
     WIDTH,
@@ -236,7 +236,7 @@ class MonitorReader:
 
     def counts(self) -> Counts:
         """The counts since the monitor was created."""
-        return counts_of(Ledger(self._redis, self._keys, self.record).totals())
+        return Counts.of(Ledger(self._redis, self._keys, self.record).totals())
 
     def group_names(self) -> dict[int, str]:
         """The names of the groups by index."""
