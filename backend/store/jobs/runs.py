@@ -125,12 +125,6 @@ def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, looked: Found, result
         TenantLine(redis, keys, join.queue).enter(pipe, join, front=True)
 
 
-def read_results(redis: Redis, keys: Keyspace, record: JobRecord) -> list[dict[str, Any]]:
-    """The results of a job's parts in order; ``record`` is the join."""
-    stored = cast(dict[bytes, bytes], redis.hgetall(keys.part_results(record.parent or "")))
-    return [orjson.loads(stored[b"%d" % part]) for part in range(record.parts)]
-
-
 def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Progress) -> Progress | None:
     """Record the progress of a part; returns the progress of the whole job if it is time to report it.
 
@@ -178,8 +172,9 @@ WORKER_LOST = problem(
 class Run:
     """One run of a job or part; its methods raise ``RunLost`` once it was cancelled or replaced."""
 
-    def __init__(self, store: RunStore, job: JobRecord, lease: Lease) -> None:
-        self._store = store
+    def __init__(self, redis: Redis, keys: Keyspace, job: JobRecord, lease: Lease) -> None:
+        self._redis = redis
+        self._keys = keys
         self.job = job
         self.lease = lease
 
@@ -190,35 +185,79 @@ class Run:
 
     def report(self, progress: Progress) -> None:
         """Record the progress of the job."""
-        self._store.report(self.job, progress)
+        job, noted = self.job, progress
+        if job.parent is not None:
+            of_whole = note_progress(self._redis, self._keys, job, progress)
+            if of_whole is None:
+                return
+            noted = of_whole
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if looked.whole is None or not looked.runs(job.run):
+                raise _lost()
+            done = max(noted.done, looked.whole.progress.done if job.parent is not None else 0)
+            change = {"progress": noted.model_copy(update={"done": done})}
+            write_job(pipe, self._keys, looked.whole.model_copy(update=change), "progress")
+
+        self._transact(write)
 
     def succeed(self, result: dict[str, Any]) -> None:
-        """End the job, or this part of it, with a result."""
-        self._store.succeed(self.job, result)
+        """End the job, or this part of it, with a result; idempotent, because an earlier reply may have been lost."""
+        job = self.job
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if not looked.runs(job.run):
+                _check_done(looked.record, job)
+            elif job.parent is not None and not job.is_join:
+                end_part(pipe, self._redis, self._keys, looked, result)
+            else:
+                self.finish(pipe, looked, result)
+
+        self._transact(write)
 
     def fail(self, why: Problem) -> None:
-        """End the job with a problem, even if only a part failed."""
-        self._store.fail(self.job, why)
+        """End the job with a problem, even if only a part failed; idempotent."""
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if looked.runs(self.job.run):
+                end_whole(pipe, self._redis, self._keys, looked, _failed(why))
+            else:
+                _check_done(looked.record, self.job)
+
+        self._transact(write)
 
     def lose(self, *, killed: bool = False) -> None:
         """Schedule another run after an increasing delay, or end the job after too many."""
-        self._store.lose(self.lease, killed=killed)
+        RunStore(self._redis, self._keys).lose(self.lease, killed=killed)
 
     def release(self) -> None:
         """Return the job to the front of its line, as if it had not started."""
-        self._store.release(self.lease)
+        RunStore(self._redis, self._keys).release(self.lease)
 
     def results(self) -> list[dict[str, Any]]:
         """The results of the parts that this run joins, in order."""
-        return self._store.results(self.job)
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.part_results(self.job.parent or "")))
+        return [orjson.loads(stored[b"%d" % part]) for part in range(self.job.parts)]
 
     def look(self, pipe: Pipeline) -> Found:
         """Read and watch what belongs to the job, in a transaction that may end it."""
-        return self._store.look(pipe, self.job.id)
+        return find(pipe, self._keys, self.job.id)
 
     def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
         """Queue the writes that end the job, in a transaction that has called ``look``."""
-        self._store.finish(pipe, looked, result)
+        if looked.whole is not None:
+            progress = looked.whole.progress.model_copy(update={"done": looked.whole.progress.total, "stage": "done"})
+            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
+            end_whole(pipe, self._redis, self._keys, looked, changes)
+
+    def _transact(self, write: Callable[[Pipeline], None]) -> None:
+        transact(self._redis, write, self._keys.job(self.job.id))
 
 
 class RunStore:
@@ -237,7 +276,7 @@ class RunStore:
         lease = Lease(message.tenant, message.job_id, message.run, owner)
 
         def write(pipe: Pipeline) -> Run | None:
-            looked = self.look(pipe, message.job_id)
+            looked = find(pipe, self._keys, message.job_id)
             held = holds(pipe, lease)
             pipe.multi()
             line.leave(pipe, message.id)
@@ -245,7 +284,7 @@ class RunStore:
             if record is None or whole is None or whole.status in FINAL:
                 return None
             if held:  # already claimed, by a write whose reply was lost
-                return Run(self, record, lease)
+                return Run(self._redis, self._keys, record, lease)
             if record.status != "queued" or record.run + 1 != message.run:
                 return None
             begun = {"status": "running", "started_at": record.started_at or stamp()}
@@ -254,7 +293,7 @@ class RunStore:
             if whole.id != record.id and whole.status == "queued":
                 write_job(pipe, self._keys, whole.model_copy(update=begun))
             grant(pipe, lease)
-            return Run(self, record, lease)
+            return Run(self._redis, self._keys, record, lease)
 
         return self._transact(message.job_id, write)
 
@@ -264,60 +303,6 @@ class RunStore:
             TenantLine(self._redis, self._keys, queue).leave(pipe, message.id)
             pipe.execute()
 
-    def report(self, job: JobRecord, progress: Progress) -> None:
-        """Record the progress of a run."""
-        noted: Progress | None = progress
-        if job.parent is not None:
-            noted = note_progress(self._redis, self._keys, job, progress)
-        if noted is None:
-            return
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if looked.whole is None or not looked.runs(job.run):
-                raise _lost()
-            done = max(noted.done, looked.whole.progress.done if job.parent is not None else 0)
-            change = {"progress": noted.model_copy(update={"done": done})}
-            write_job(pipe, self._keys, looked.whole.model_copy(update=change), "progress")
-
-        self._transact(job.id, write)
-
-    def succeed(self, job: JobRecord, result: dict[str, Any]) -> None:
-        """End a run with its result; idempotent, because the reply of an earlier write may have been lost."""
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if not looked.runs(job.run):
-                _check_done(looked.record, job)
-            elif job.parent is not None and not job.is_join:
-                end_part(pipe, self._redis, self._keys, looked, result)
-            else:
-                self.finish(pipe, looked, result)
-
-        self._transact(job.id, write)
-
-    def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
-        """Queue the writes that end a job with its result."""
-        if looked.whole is not None:
-            progress = looked.whole.progress.model_copy(update={"done": looked.whole.progress.total, "stage": "done"})
-            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
-            end_whole(pipe, self._redis, self._keys, looked, changes)
-
-    def fail(self, job: JobRecord, why: Problem) -> None:
-        """End a job with the problem of a run; idempotent."""
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if looked.runs(job.run):
-                end_whole(pipe, self._redis, self._keys, looked, _failed(why))
-            else:
-                _check_done(looked.record, job)
-
-        self._transact(job.id, write)
-
     def lose(self, lease: Lease, *, killed: bool = False) -> None:
         """Take back a run that was lost with its process; has no effect if it is no longer the job's run.
 
@@ -326,7 +311,7 @@ class RunStore:
         moment = seconds_of(self._redis.time())
 
         def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, lease.job_id)
+            looked = find(pipe, self._keys, lease.job_id)
             pipe.multi()
             record = looked.record
             if record is None or not looked.runs(lease.run):
@@ -351,7 +336,7 @@ class RunStore:
         """Take back the run of a stopped worker: the job waits at the front of its line."""
 
         def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, lease.job_id)
+            looked = find(pipe, self._keys, lease.job_id)
             pipe.multi()
             if looked.record is None or not looked.runs(lease.run):
                 self._forget(pipe, lease, looked.record)
@@ -391,14 +376,6 @@ class RunStore:
                 TenantLine(self._redis, self._keys, record.queue).enter(pipe, record)
 
         transact(self._redis, write, key)
-
-    def results(self, job: JobRecord) -> list[dict[str, Any]]:
-        """The results of a job's parts, for the run of its join."""
-        return read_results(self._redis, self._keys, job)
-
-    def look(self, pipe: Pipeline, job_id: str) -> Found:
-        """Read a job or a part, with everything that belongs to it."""
-        return find(pipe, self._keys, job_id)
 
     def _transact(self, job_id: str, write: Callable[[Pipeline], Result]) -> Result:
         return transact(self._redis, write, self._keys.job(job_id))
