@@ -179,23 +179,23 @@ def test_backlog_end(redis: Redis) -> None:
         assert redis.exists("unended", "all-unended", "tenants") == 0
 
 
-def test_events_hold(redis: Redis) -> None:
+def test_runs_hold(redis: Redis) -> None:
     redis.hset("batch", "n", 4)
     redis.expire("batch", 100)
-    Script("events/hold").run(redis, ("batch", "holds"), "job", "expires")
+    Script("runs/hold").run(redis, ("batch", "holds"), "job", "expires")
     assert (redis.ttl("batch"), redis.smembers("holds")) == (-1, {b"job"})
-    Script("events/hold").run(redis, ("missing", "other-holds"), "job", "expires")
+    Script("runs/hold").run(redis, ("missing", "other-holds"), "job", "expires")
     assert redis.exists("other-holds") == 0
 
 
-def test_events_release(redis: Redis) -> None:
+def test_runs_release(redis: Redis) -> None:
     redis.hset("batch", "n", 4)
     redis.expire("batch", 100)
     for job in ("a", "b"):
-        Script("events/hold").run(redis, ("batch", "holds"), job, "expires")
-    Script("events/release").run(redis, ("batch", "holds"), "a", "expires")
+        Script("runs/hold").run(redis, ("batch", "holds"), job, "expires")
+    Script("runs/release").run(redis, ("batch", "holds"), "a", "expires")
     assert redis.ttl("batch") == -1
-    Script("events/release").run(redis, ("batch", "holds"), "b", "expires")
+    Script("runs/release").run(redis, ("batch", "holds"), "b", "expires")
     assert (0 < redis.ttl("batch") <= 100, redis.hgetall("batch")) == (True, {b"n": b"4"})
 
 
