@@ -19,7 +19,7 @@ from calibrant.core.cells import Floats
 from calibrant.sets.prediction_sets import PredictionSets
 from schemas.base import seconds_of
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.format import Format, Memory
+from service.formats.format import Array, Body, BodyLimits, Format, Memory
 from service.formats.json_body import (
     NOT_FINITE,
     PIECE,
@@ -35,7 +35,6 @@ from service.formats.json_body import (
     skeleton,
 )
 from service.formats.media import JSON
-from service.formats.payload import Array, Body, BodyLimits
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 

@@ -18,7 +18,7 @@ from calibrant.core.batch import MAX_NAME, MAX_OFFENCES
 from calibrant.core.errors import NotANumber, Offence, WrongShape, token
 from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, feature_array, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
+from service.formats.format import Array, Body, BodyLimits, Payload, fields_of_kind
 
 #: Bytes that are parsed at once; smaller bodies are parsed as a whole.
 PIECE = 256 * 1024
