@@ -54,7 +54,8 @@ from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.buckets import SPAN, Buckets
-from backend.store.monitors.ledger import NO_GROUP, OTHER, OTHER_GROUP, Ledger, MonitorGroups
+from backend.store.monitors.ids import NO_GROUP, OTHER, OTHER_GROUP
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.reference import read_reference
 from backend.store.monitors.standings import Standings, read_label_shifts
 from backend.store.pages import PageRequest

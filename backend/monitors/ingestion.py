@@ -47,7 +47,8 @@ from backend.monitors.rows import (
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
 from backend.store.errors import MonitorFull
-from backend.store.monitors.ledger import MOST_ROWS, OTHER_GROUP, Ids, Ledger, MonitorGroups, Once, RowChanges
+from backend.store.monitors.ids import OTHER_GROUP, Ids
+from backend.store.monitors.ledger import MOST_ROWS, Ledger, MonitorGroups, Once, RowChanges
 from backend.telemetry.observed import note_rows
 from calibrant.core.batch import Integers, Predictions
 from calibrant.core.cells import Floats

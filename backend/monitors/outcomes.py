@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.rows import Mask
-from backend.store.monitors.ledger import padded as padded_strings
+from backend.store.monitors.ids import padded as padded_strings
 from calibrant.core.batch import Integers, Predictions, Scale
 from calibrant.core.cells import Floats
 from calibrant.monitoring.tally import CELLS, Tally, place, tally_of_keys

@@ -8,7 +8,7 @@ import numpy as np
 
 from backend.monitors.row_fields import ROW_BYTES, PredictionColumns, Whys, find_columns, refuse_long
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
-from backend.store.monitors.ledger import Ids
+from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import WrongShape

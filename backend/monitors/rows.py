@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from backend.store.monitors.ledger import NO_GROUP, OTHER, Ids
+from backend.store.monitors.ids import NO_GROUP, OTHER, Ids
 from calibrant.core.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
 from calibrant.core.cells import Floats
 

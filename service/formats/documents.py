@@ -13,7 +13,7 @@ import orjson
 
 from backend.monitors.row_fields import FIELDS, PredictionColumns, Whys, refuse_long
 from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why, together
-from backend.store.monitors.ledger import Ids
+from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.sets.prediction_sets import PredictionSets

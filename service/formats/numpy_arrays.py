@@ -19,7 +19,7 @@ from backend.monitors.row_fields import (
     refuse_long,
 )
 from backend.monitors.rows import MonitorRows, What, Why, lengths_of
-from backend.store.monitors.ledger import Ids
+from backend.store.monitors.ids import Ids
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.core.errors import LengthMismatch, WrongShape

@@ -16,7 +16,8 @@ from backend.store.backup.restoring import _Writer, restore
 from backend.store.errors import StoreNotEmpty
 from backend.store.keyspace import Shared
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import FIRST_GROUP, Ids, Ledger, MonitorGroups, RowChanges, padded
+from backend.store.monitors.ids import FIRST_GROUP, Ids, padded
+from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from tests.integration.monitors.stored import NOW, change, fill_monitor, monitor, unnamed

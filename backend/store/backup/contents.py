@@ -20,7 +20,7 @@ from backend.store.formats import read_stored
 from backend.store.jobs.runs import HELD_EXPIRES, is_part
 from backend.store.keyspace import Keyspace, MonitorKeys, Shared, keys_of_all_tenants, read_key
 from backend.store.monitors.buckets import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
-from backend.store.monitors.ledger import Ids, read_pieces
+from backend.store.monitors.ids import Ids, read_pieces
 from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL

@@ -14,7 +14,7 @@ from backend.store.errors import MonitorExists
 from backend.store.keyspace import Keyspace
 from backend.store.monitors.definitions import Definitions, delete_keys
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import read_pieces
+from backend.store.monitors.ids import read_pieces
 from schemas.backup import MonitorIdsLine, MonitorPartLine
 from schemas.monitors import MonitorRecord
 

@@ -12,7 +12,8 @@ from backend.store.keyspace import new_id
 from backend.store.monitors.buckets import Lists
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups, RowChanges, padded
+from backend.store.monitors.ids import Ids, padded
+from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from backend.store.monitors.reference import write_reference
 from backend.store.monitors.standings import StandingChange, Standings, put_label_shifts
 from backend.store.store import Store

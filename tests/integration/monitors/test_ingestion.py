@@ -10,7 +10,7 @@ import numpy as np
 
 from backend.monitors.outcomes import DELAY_FIELDS, delay_bins
 from backend.store.clock import at
-from backend.store.monitors.ledger import NO_GROUP
+from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 

@@ -18,7 +18,8 @@ from redis.retry import Retry
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.rows import MonitorRows
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.store import Store
 from tests.integration.monitors.monitored import answered, counted, monitored
 

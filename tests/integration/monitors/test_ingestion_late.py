@@ -10,7 +10,8 @@ import pytest
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import expire
 from backend.monitors.rows import MonitorRows, What
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.store import Store
 from schemas.base import DAY, HOUR
 from schemas.monitors import IngestionResult

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from backend.store.clock import at
-from backend.store.monitors.ledger import Ids, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from tests.body_formats import NPZ, npz_of
 from tests.integration.monitors.monitored import answered, counted, monitored

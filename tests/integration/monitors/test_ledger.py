@@ -6,7 +6,8 @@ import pytest
 
 from backend.store.errors import MonitorFull, UnknownMonitor
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import SLOTS, Ids, RowChanges, padded
+from backend.store.monitors.ids import Ids, padded
+from backend.store.monitors.ledger import SLOTS, RowChanges
 from backend.store.store import Store
 from tests.integration.monitors.stored import HORIZON, NOW, change, ledger_of, tally
 

@@ -19,7 +19,8 @@ from backend.store.clock import at
 from backend.store.errors import NoAlarm, UnknownMonitor, UnknownRule
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
-from backend.store.monitors.ledger import Ids, Ledger, RowChanges
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.standings import Standings, read_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Ids, Ledger, RowChanges, padded
+from backend.store.monitors.ids import Ids, padded
+from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.tally import tally_of

@@ -21,7 +21,8 @@ from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.monitors.rows import MonitorRows, What
 from backend.store.clock import at, stamp
 from backend.store.keyspace import new_id
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store

@@ -13,7 +13,8 @@ import calibrant
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.rows import MonitorRows
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.ledger import Ids, Ledger, MonitorGroups
+from backend.store.monitors.ids import Ids
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of

@@ -14,7 +14,8 @@ from backend.store.budget import Quotas
 from backend.store.errors import MonitorExists, QuotaExceeded, StorageError, UnknownMonitor
 from backend.store.keyspace import Shared
 from backend.store.monitors.definitions import Definitions, delete_left
-from backend.store.monitors.ledger import FIRST_GROUP, OTHER_GROUP, Ledger, MonitorGroups
+from backend.store.monitors.ids import FIRST_GROUP, OTHER_GROUP
+from backend.store.monitors.ledger import Ledger, MonitorGroups
 from backend.store.monitors.standings import put_latest
 from backend.store.pages import PageRequest
 from backend.store.store import Store
