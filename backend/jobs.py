@@ -11,9 +11,9 @@ from backend.batches import JobOptions, batch_for_job
 from backend.kinds import Work, inline_bytes
 from backend.requester import Requester
 from backend.store.clock import stamp
-from backend.store.jobs.events import batches_of
 from backend.store.jobs.leases import serves
 from backend.store.jobs.queues import GPU_FITS, QUEUE_OF
+from backend.store.jobs.runs import batches_of
 from backend.store.pages import Page, PageRequest
 from backend.store.server.connection import UNAVAILABLE
 from backend.store.store import Store

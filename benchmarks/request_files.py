@@ -43,7 +43,7 @@ _is_api = "api" in sys.argv[:2] or "api" in sys.orig_argv
 def _within(frame):
     if not _is_api or _handled.get() and threading.current_thread() is not threading.main_thread():
         return True
-    while frame is not None:
+    while _shared[0] and frame is not None:  # not while routes are imported: all tasks would inherit it
         if _routes in frame.f_code.co_filename:
             _handled.set(True)
             return True

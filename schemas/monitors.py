@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, Field
 
@@ -337,3 +338,17 @@ class Counts(Document):
     duplicates: int = Field(description="rows whose id was counted before")
     contradicted: int = Field(description="rows that differ from the row with the same id")
     refused: int = Field(description="invalid rows")
+
+    @classmethod
+    def of(cls, totals: Mapping[str, int]) -> Self:
+        """Complete totals with pending and waiting counts: arrived, but neither joined nor expired.
+
+        >>> Counts.of({"predictions": 5, "labels": 3, "joined": 2, "expired": 1}).pending
+        2
+        >>> Counts.of({"labels": 3, "joined": 2, "unmatched": 1}).waiting
+        0
+        """
+        counts = {name: totals.get(name, 0) for name in cls.model_fields}
+        pending = counts["predictions"] - counts["joined"] - counts["expired"]
+        waiting = counts["labels"] - counts["joined"] - counts["unmatched"]
+        return cls.model_validate(counts | {"pending": pending, "waiting": waiting})

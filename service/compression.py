@@ -11,8 +11,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from zstandard import ZstdCompressor
 
-from service.formats.answers import read_qualities
 from service.formats.media import EVENT_STREAM
+from service.headers import read_qualities
 from service.threads import run_in_thread
 
 #: The codings, the preferred one first.

@@ -1,4 +1,4 @@
-"""Request headers: their values, ``Prefer`` (RFC 7240) and conditions (RFC 9110, section 13)."""
+"""Request headers: their values, and those that choose a response: ``Accept``, ``Prefer``, conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.responses import Response
 from schemas.audit import MAX_NOTE
 from schemas.base import Document
 from schemas.maps import MapRecord
-from service.errors import InvalidField, PreconditionFailed, RequestError, of_header
+from service.errors import InvalidField, NotAcceptable, PreconditionFailed, RequestError, of_header
 
 # --- The headers of a request, read from the ASGI scope, because every call reads some of them
 
@@ -30,6 +30,49 @@ def read_headers(request: HTTPConnection, name: bytes) -> list[str]:
 def read_header(request: HTTPConnection, name: bytes) -> str:
     """The value of a header, empty if missing; repeated headers are joined to one list (RFC 9110, section 5.3)."""
     return ", ".join(read_headers(request, name))
+
+
+# --- Content negotiation: the ``Accept`` header (RFC 9110, section 12.5.1)
+
+_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+
+
+def choose(accept: str, offered: Sequence[str]) -> str:
+    """The offered type with the highest quality in the header; among equals, the first that is offered.
+
+    The most specific matching range gives the quality: ``type/subtype``, else ``type/*``, else ``*/*``. Without a
+    header every type is acceptable. Raises ``NotAcceptable`` if no type is.
+    """
+    if not accept.strip():
+        return offered[0]
+    ranges = read_qualities(accept)
+    best = max(offered, key=lambda kind: _liked(kind, ranges))
+    if not _liked(best, ranges):
+        raise NotAcceptable(f"this endpoint supports these types: {', '.join(offered)}")
+    return best
+
+
+def read_qualities(header: str) -> dict[str, float]:
+    """The quality of each member of a header such as ``Accept``, in lower case."""
+    return dict(_range(part) for part in header.split(",") if part.strip())
+
+
+def _range(part: str) -> tuple[str, float]:
+    """A media range and its quality; an invalid quality counts as 0, and other parameters are ignored."""
+    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    quality = 1.0
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            quality = float(value) if _QUALITY.fullmatch(value.strip()) else 0.0
+    return kind, quality
+
+
+def _liked(kind: str, ranges: dict[str, float]) -> float:
+    for name in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
+        if name in ranges:
+            return ranges[name]
+    return 0.0
 
 
 # --- The ``Calibrant-Note`` header: why a caller makes a change, for the audit log

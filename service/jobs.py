@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from backend.store.errors import UnknownJob
 from backend.store.jobs.backlog import wait_for_job
-from backend.store.jobs.events import StoredJobEvent, is_event_id
+from backend.store.jobs.runs import StoredJobEvent, is_event_id
 from backend.store.server.connection import UNAVAILABLE
 from schemas.jobs import FINAL, JobRecord
 from schemas.problem_table import problem

@@ -13,8 +13,8 @@ from backend.store.pages import PageRequest
 from schemas.base import Document
 from schemas.pages import PageQuery
 from service.context import answer
+from service.formats.format import Payload
 from service.formats.options import Options, query_fields, read_options
-from service.formats.payload import Payload
 
 
 def read_query(request: Request, model: type[Options]) -> Options:

@@ -26,7 +26,7 @@ from service.context import Context, context_of
 from service.error_handlers import unavailable_response
 from service.errors import InvalidField, of_header
 from service.formats.body import bounded
-from service.formats.payload import Body
+from service.formats.format import Body
 from service.headers import Preferences, read_header, read_headers
 from service.problems import refused
 from service.threads import run_in_thread

@@ -343,7 +343,7 @@ class LeasedWorker(Loop):
     def perform(self, order: Order, stopped: threading.Event | None = None) -> None:
         """Perform a run in this process."""
         tenant = order.lease.tenant
-        run = Run(RunStore(self._side, Keyspace(tenant)), order.job, order.lease)
+        run = Run(self._side, Keyspace(tenant), order.job, order.lease)
         store = Store.of(self.connection, tenant)
         work = JobRun(run, store, read_device(self._device), Throttled(run, stopped), order.queued_at)
         task_of(order.job.kind)(work)

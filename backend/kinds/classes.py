@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -500,11 +501,12 @@ class ClassPredictions:
         """Check the arrays of a request; ``class_names`` are those of the batch to which they are appended."""
         if "predictions" in arrays:
             note_rows(arrays["predictions"].shape)
-        values = vars(options)
-        arrays, n_labels = with_rows_of_labels(arrays, values.get("method"))
-        if n_labels > 1 and values.get("keep_batch"):
-            raise InvalidField.at("/keep_batch", "must be false with labels (n, K): a batch has one label for each row")
-        with in_matrix(n_labels):
+        values, n_labels = vars(options), 1
+        places: AbstractContextManager[None] = nullcontext()
+        if isinstance(options, FitOptions):
+            arrays, n_labels = with_rows_of_labels(arrays, options)
+            places = in_matrix(n_labels)
+        with places:
             rows = check_arrays(
                 arrays,
                 scale=values.get("scale") or "probability",

@@ -35,13 +35,13 @@ def gives_sets(method: str) -> bool:
     return known_name(method, SET_METHODS, {}) in SET_METHODS
 
 
-def with_rows_of_labels(arrays: Arrays, method: object) -> tuple[Arrays, int]:
+def with_rows_of_labels(arrays: Arrays, options: FitOptions) -> tuple[Arrays, int]:
     """Return the arrays of a fit, and 1; of K labels for each row, which risk control takes, those of n K rows, and K.
 
-    Raises ``WrongShape`` and ``LengthMismatch``.
+    Raises ``WrongShape``, ``LengthMismatch``, and ``InvalidField`` if such rows are to be kept as a batch.
     """
     predictions, labels = arrays.get("predictions"), arrays.get("labels")
-    is_of_labels = isinstance(method, str) and known_name(method, SET_METHODS, {}) == RiskControl.family
+    is_of_labels = known_name(options.method, SET_METHODS, {}) == RiskControl.family
     if not is_of_labels or predictions is None or labels is None or labels.ndim != 2:
         return arrays, 1
     for name in arrays:
@@ -49,6 +49,8 @@ def with_rows_of_labels(arrays: Arrays, method: object) -> tuple[Arrays, int]:
             raise InvalidOption.at(f"/{name}", "are for labels (n,)")
     clusters = np.arange(len(labels)).astype(np.str_).astype(np.object_)
     rows = rows_of_labels(predictions, labels, arrays.get("groups"), arrays.get("clusters", clusters))
+    if rows.n_labels > 1 and options.keep_batch:
+        raise InvalidField.at("/keep_batch", "must be false with labels (n, K): a batch has one label for each row")
     of_labels = {
         "predictions": rows.predictions,
         "labels": rows.labels,

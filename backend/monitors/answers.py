@@ -31,7 +31,7 @@ from backend.monitors.kinds import kind_of_monitor, measure_keys, read_rows
 from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.outcomes import delay_quantiles
-from backend.monitors.readings import ReadingsCache, counts_of
+from backend.monitors.readings import ReadingsCache
 from backend.monitors.windows import (
     GROUP_KEYS,
     WIDTH,
@@ -53,13 +53,11 @@ from backend.requester import Requester
 from backend.store.clock import now
 from backend.store.errors import StorageError
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.buckets import SPAN, Buckets
 from backend.store.monitors.ids import NO_GROUP, OTHER, OTHER_GROUP
 from backend.store.monitors.ledger import Ledger, MonitorGroups
-from backend.store.monitors.lists import SPAN
 from backend.store.monitors.reference import read_reference
-from backend.store.monitors.standings import Standings
-from backend.store.monitors.vectors import read_label_shifts
+from backend.store.monitors.standings import Standings, read_label_shifts
 from backend.store.pages import PageRequest
 from calibrant.core.cells import Floats
 from calibrant.core.errors import PredictionKindMismatch
@@ -239,7 +237,7 @@ class MonitorReader:
 
     def counts(self) -> Counts:
         """The counts since the monitor was created."""
-        return counts_of(Ledger(self._redis, self._keys, self.record).totals())
+        return Counts.of(Ledger(self._redis, self._keys, self.record).totals())
 
     def group_names(self) -> dict[int, str]:
         """The names of the groups by index."""

@@ -15,8 +15,7 @@ from backend.store.chores import Chore
 from backend.store.clock import at, seconds
 from backend.store.errors import ProposalOutdated, UnknownAlias, UnknownMap, UnknownProposal
 from backend.store.keyspace import derived_id
-from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.lists import TallyKind
+from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.standings import StandingChange, Standings, author_of
 from backend.store.registry.aliases import promote
 from backend.store.store import Store

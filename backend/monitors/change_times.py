@@ -11,8 +11,7 @@ from backend.monitors.evidence import first_bucket, last_counted, oldest_kept
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.windows import bucket_seconds
 from backend.store.clock import at
-from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.lists import SPAN
+from backend.store.monitors.buckets import SPAN, Buckets
 from calibrant.core.errors import CalibrationError
 from calibrant.monitoring.change import ChangeTime, change_time
 from calibrant.monitoring.event_tally import EventTally

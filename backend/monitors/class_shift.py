@@ -18,7 +18,7 @@ from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions, delete_keys
 from backend.store.monitors.ledger import Ledger
 from backend.store.monitors.reference import read_reference_vectors
-from backend.store.monitors.vectors import put_label_shifts, read_label_shifts
+from backend.store.monitors.standings import put_label_shifts, read_label_shifts
 from backend.store.store import Store
 from calibrant.core.batch import read_batch, read_predictions
 from calibrant.core.errors import CalibrationError

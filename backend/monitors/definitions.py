@@ -24,7 +24,7 @@ from backend.store.chores import Chore, schedule
 from backend.store.clock import now, stamp
 from backend.store.errors import StorageError, UnknownMap, UnknownMapReference
 from backend.store.monitors.reference import write_reference
-from backend.store.monitors.vectors import forget_label_shifts
+from backend.store.monitors.standings import forget_label_shifts
 from backend.store.registry.maps import read_reference
 from calibrant.core.errors import (
     CalibrationError,

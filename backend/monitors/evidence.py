@@ -9,8 +9,7 @@ import numpy as np
 
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.windows import BucketCache, bucket_seconds
-from backend.store.monitors.buckets import MEASURED, Buckets
-from backend.store.monitors.lists import Tail
+from backend.store.monitors.buckets import MEASURED, Buckets, Tail
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
 from calibrant.monitoring.evidence import Evidence, log_weights

@@ -34,7 +34,6 @@ from backend.monitors.outcomes import (
     known,
     nothing,
 )
-from backend.monitors.readings import counts_of
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.rule import Check, digest
 from backend.monitors.webhooks import queue_deliveries
@@ -43,19 +42,17 @@ from backend.store.chores import Chore, schedule
 from backend.store.clock import at, seconds
 from backend.store.errors import UnknownMap, UnknownMonitor
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.buckets import Buckets, TallyKind
 from backend.store.monitors.definitions import Definitions, delete_keys, delete_left
 from backend.store.monitors.ledger import Ledger, MonitorGroups, OldestIds
 from backend.store.monitors.ledger import RowChanges as LedgerChange
-from backend.store.monitors.lists import TallyKind
-from backend.store.monitors.standings import StandingChange, Standings, put_latest
-from backend.store.monitors.vectors import read_label_shifts
+from backend.store.monitors.standings import StandingChange, Standings, put_latest, read_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Occasion, ReferenceState, Standing
 from schemas.monitor_online import OnlineStanding
 from schemas.monitor_rules import RuleState
-from schemas.monitors import MonitorRecord, WindowSpec
+from schemas.monitors import Counts, MonitorRecord, WindowSpec
 
 
 def tally_of_window(
@@ -99,7 +96,7 @@ def latest_values(
     return {
         "name": record.name,
         "looked_at": now,
-        "counts": counts_of(ledger.totals()).model_dump(),
+        "counts": Counts.of(ledger.totals()).model_dump(),
         "windows": values,
         "errors": kind_of_monitor(record).error_keys(),
         "alarms": {rule: state.status == "alarm" for rule, state in standing.rules.items()},

@@ -12,8 +12,7 @@ import orjson
 
 from backend.monitors.evidence import settling
 from backend.monitors.windows import bucket_seconds
-from backend.store.monitors.buckets import Buckets
-from backend.store.monitors.lists import TallyKind
+from backend.store.monitors.buckets import Buckets, TallyKind
 from calibrant.core.cells import Floats, Outcomes
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.maps.calibration_map import CalibrationMap

@@ -1,10 +1,10 @@
-"""Cached readings of a tally, and counts of rows."""
+"""Cached readings of a tally."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -13,7 +13,6 @@ import orjson
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.tally import Tally
 from schemas.monitor_answers import MeasureReading
-from schemas.monitors import Counts
 
 Value = TypeVar("Value")
 
@@ -62,17 +61,3 @@ def reading_of(result: MeasureResult, missing: str | None = None) -> MeasureRead
         parts={name: part for name, part in result.parts.items() if not isinstance(part, dict)},
         problem=result.problem or missing,
     )
-
-
-def counts_of(totals: Mapping[str, int]) -> Counts:
-    """Complete the totals of a ledger with pending and waiting counts: arrived, but neither joined nor expired.
-
-    >>> counts_of({"predictions": 5, "labels": 3, "joined": 2, "expired": 1}).pending
-    2
-    >>> counts_of({"labels": 3, "joined": 2, "unmatched": 1}).waiting
-    0
-    """
-    counts = {name: totals.get(name, 0) for name in Counts.model_fields}
-    pending = counts["predictions"] - counts["joined"] - counts["expired"]
-    waiting = counts["labels"] - counts["joined"] - counts["unmatched"]
-    return Counts.model_validate(counts | {"pending": pending, "waiting": waiting})

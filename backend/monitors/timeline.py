@@ -22,12 +22,10 @@ from backend.monitors.kinds import kind_of_monitor, read_rows
 from backend.monitors.outcomes import delay_quantiles
 from backend.monitors.windows import SPANS, Gathered, Span, added, joined
 from backend.requester import Requester
-from backend.store.monitors.buckets import MEASURED
+from backend.store.monitors.buckets import MEASURED, SPAN
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ledger import Ledger, MonitorGroups
-from backend.store.monitors.lists import SPAN
-from backend.store.monitors.standings import Standings
-from backend.store.monitors.vectors import read_label_shifts
+from backend.store.monitors.standings import Standings, read_label_shifts
 from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.diagrams.reliability import wilson

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from backend.monitors.outcomes import DELAY_BINS, DELAY_FIELDS
-from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets
-from backend.store.monitors.lists import Version, by_span
+from backend.store.monitors.buckets import MEASURED, ROWS_OF, WAITING, Buckets, Version, by_span
 from backend.store.monitors.reference import (
     StoredReference,
     add_reference_vectors,

@@ -15,7 +15,7 @@ from backend.store.clock import at
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from schemas.audit import ROUTINE, AuditFact, AuditQuery, Author, ChangeAction, ChangeRecord, StoredFact
 from schemas.base import DAY
 from schemas.pages import PageQuery

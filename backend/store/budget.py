@@ -21,8 +21,7 @@ from redis.exceptions import RedisError
 from backend.store.audit import AuditBounds
 from backend.store.errors import QuotaExceeded, StoreFull
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.scripts import Script
-from backend.store.server.connection import AsyncRedis, StoreRefuses, connect, connect_async, error_name
+from backend.store.server.connection import AsyncRedis, Script, StoreRefuses, connect, connect_async, error_name
 
 # --- The budget of the store: the share of its memory that requests may fill, and the share of one tenant
 #

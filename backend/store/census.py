@@ -9,9 +9,9 @@ from redis import Redis
 
 from backend.store.chores import read_chore_counts
 from backend.store.jobs.backlog import pace_of, read_ends
-from backend.store.jobs.events import Ended, read_counts
 from backend.store.jobs.leases import read_supervisors
 from backend.store.jobs.queues import QUEUES, lines
+from backend.store.jobs.runs import Ended, read_counts
 from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from rq.utils import now
 
 from backend.store.jobs.queues import MessageQueue, message_key, queue_key
 from backend.store.keyspace import Shared
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 
 Kind = Literal["look", "deliver", "recalibrate", "estimate", "discard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -22,8 +22,7 @@ from redis.client import Pipeline
 from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
+from backend.store.server.connection import Script, transact
 from schemas.jobs import IdempotencyRecord, StoredAnswer
 
 #: Maximum size of a stored response, compressed.

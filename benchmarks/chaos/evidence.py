@@ -12,7 +12,7 @@ import numpy.typing as npt
 import orjson
 from redis import Redis
 
-from backend.store.jobs.events import read_events
+from backend.store.jobs.runs import read_events
 from backend.store.keyspace import Keyspace
 from benchmarks.chaos.core import left_over
 from benchmarks.chaos.ledger import ChaosLedger, Promise

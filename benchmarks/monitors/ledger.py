@@ -18,10 +18,10 @@ from redis import Redis
 
 from backend.store.clock import stamp
 from backend.store.keyspace import Keyspace, new_id
+from backend.store.monitors.buckets import KINDS
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ids import Ids, padded
 from backend.store.monitors.ledger import MOST_ROWS, Ledger, RowChanges
-from backend.store.monitors.lists import KINDS
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from calibrant.monitoring.tally import FOLDS, Tally, merged, tally_of

@@ -7,7 +7,7 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from backend.store.census import Census
-from backend.store.jobs.events import Ended
+from backend.store.jobs.runs import Ended
 from service.issuer import IssuerMetrics
 from service.metrics import StoreMetrics
 from service.observe import Metrics

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,57 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from calibrant.core.cells import Floats
-from service.errors import NotAcceptable
 from service.formats.catalogue import BY_TYPE, WRITERS
 from service.formats.documents import write_sets
 from service.formats.media import JSON
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.threads import iterate_in_thread, run_in_thread
-
-# --- Content negotiation: the Accept header (RFC 9110, section 12.5.1)
-
-_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
-
-
-def choose(accept: str, offered: Sequence[str]) -> str:
-    """The offered type with the highest quality in the header; among equals, the first that is offered.
-
-    The most specific matching range gives the quality: ``type/subtype``, else ``type/*``, else ``*/*``. Without a
-    header every type is acceptable. Raises ``NotAcceptable`` if no type is.
-    """
-    if not accept.strip():
-        return offered[0]
-    ranges = read_qualities(accept)
-    best = max(offered, key=lambda kind: _liked(kind, ranges))
-    if not _liked(best, ranges):
-        raise NotAcceptable(f"this endpoint supports these types: {', '.join(offered)}")
-    return best
-
-
-def read_qualities(header: str) -> dict[str, float]:
-    """The quality of each member of a header such as ``Accept``, in lower case."""
-    return dict(_range(part) for part in header.split(",") if part.strip())
-
-
-def _range(part: str) -> tuple[str, float]:
-    """A media range and its quality; an invalid quality counts as 0, and other parameters are ignored."""
-    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    quality = 1.0
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
-            quality = float(value) if _QUALITY.fullmatch(value.strip()) else 0.0
-    return kind, quality
-
-
-def _liked(kind: str, ranges: dict[str, float]) -> float:
-    for name in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
-        if name in ranges:
-            return ranges[name]
-    return 0.0
-
-
-# --- Responses with arrays
 
 #: Responses with at most this many bytes of numbers are sent in one piece, with their length.
 _SMALL_BYTES = 64 * 1024

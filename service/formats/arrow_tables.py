@@ -19,8 +19,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import MalformedArrow, MalformedParquet
 from calibrant.io.strict import Arrays, Fields, TableReader, read_arrow, read_file, read_parquet, read_stream
 from service.errors import UnsupportedMediaType
-from service.formats.format import STOPS, Format, Memory, Pieces, with_query
-from service.formats.payload import Body, BodyLimits
+from service.formats.format import STOPS, Body, BodyLimits, Format, Memory, Pieces, with_query
 
 # --- pyarrow, an optional dependency, imported when a request first needs it
 

@@ -26,9 +26,9 @@ from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.csv_text import CSV
 from service.formats.documents import of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
+from service.formats.format import Body, BodyLimits, Payload, with_numbers
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH
 from service.formats.options import Options, pointer_of, query_fields, read_options
-from service.formats.payload import Body, BodyLimits, Payload, with_numbers
 from service.guard import LightBodies, RequestMemory, Slots
 from service.headers import read_header
 from service.settings import ScoringSettings

@@ -16,8 +16,7 @@ from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES
 from calibrant.io.strict import WORDS, csv_table, read_csv
 from calibrant.io.texts import number
 from service.formats.documents import rows_of_columns
-from service.formats.format import Format, Memory, with_query
-from service.formats.payload import Body, BodyLimits
+from service.formats.format import Body, BodyLimits, Format, Memory, with_query
 
 #: Cells that are converted at once.
 _BLOCK_CELLS = 1 << 16

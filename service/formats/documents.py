@@ -19,7 +19,7 @@ from calibrant.core.cells import Floats
 from calibrant.sets.prediction_sets import PredictionSets
 from schemas.base import seconds_of
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.format import Format, Memory
+from service.formats.format import Array, Body, BodyLimits, Format, Memory
 from service.formats.json_body import (
     NOT_FINITE,
     PIECE,
@@ -35,7 +35,6 @@ from service.formats.json_body import (
     skeleton,
 )
 from service.formats.media import JSON
-from service.formats.payload import Array, Body, BodyLimits
 
 # --- Limits of text: rows become Python objects, which use more memory than their bytes
 
@@ -368,7 +367,7 @@ FORMATS_OF_LINES = (_LINES, replace(_LINES, media_type="application/jsonl"))
 JSON_FORMAT = Format(
     JSON,
     MalformedJson,
-    read=lambda body, limits, _: read_json(body, limits),
+    read=read_json,
     read_rows=read_json_rows,
     write=write_json,
     request="one object with all fields",

@@ -19,9 +19,9 @@ from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What, together
 from service.errors import InvalidField, MalformedJson, of_header
 from service.formats.documents import check_text, pieces_of, rows_in, rows_of
+from service.formats.format import Body, BodyLimits
 from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
 from service.formats.media import EVENTS
-from service.formats.payload import Body, BodyLimits
 
 # --- CloudEvents 1.0 over HTTP: structured, batched and binary mode
 #

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from calibrant.core.batch import MAX_NAME, MAX_OFFENCES
 from calibrant.core.errors import NotANumber, Offence, WrongShape, token
 from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, feature_array, read_names
 from service.errors import InvalidField, MalformedJson, TooLarge
-from service.formats.payload import Array, Body, BodyLimits, Payload, fields_of_kind
+from service.formats.format import Array, Body, BodyLimits, Payload, fields_of_kind
 
 #: Bytes that are parsed at once; smaller bodies are parsed as a whole.
 PIECE = 256 * 1024
@@ -55,6 +56,8 @@ _KEY = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+")[ \t\r\n]*+:', re.DOTALL)
 _NAMES = re.compile(rb"-?\b(?:NaN|Infinity)\b")
 _LONGEST_NAME = len(b"-Infinity")
 NOT_FINITE: dict[str, Any] = {}
+#: The options in the query of a JSON body.
+NO_QUERY: Mapping[str, str] = MappingProxyType({})
 
 Text = Body | memoryview
 Characters = npt.NDArray[np.uint8]
@@ -64,8 +67,8 @@ Places = npt.NDArray[np.int64]
 # --- Bodies
 
 
-def read_json(body: Body, limits: BodyLimits) -> Payload:
-    """Read a body; raises ``MalformedJson`` with the byte offset, or the error of the first invalid array."""
+def read_json(body: Body, limits: BodyLimits, _query: Mapping[str, str] = NO_QUERY) -> Payload:
+    """Read a body, which has all options; raises ``MalformedJson`` with the byte offset, or the error of an array."""
     check_values(body, limits)
     if len(body) > PIECE:
         return payload_of(read_document(body, limits), limits)

@@ -26,8 +26,7 @@ from calibrant.core.errors import LengthMismatch, WrongShape
 from calibrant.io.errors import MalformedNpy, MalformedNpz
 from calibrant.io.strict import CLASSIFICATION, LABELS, NUMBERS, STRINGS, Arrays, Fields, read_npy, read_npz
 from service.errors import InvalidField, UnsupportedMediaType
-from service.formats.format import Format, Memory, Pieces, with_query
-from service.formats.payload import Array, Body, BodyLimits
+from service.formats.format import Array, Body, BodyLimits, Format, Memory, Pieces, with_query
 
 # --- Bodies of arrays
 

@@ -22,8 +22,8 @@ from schemas.decisions import DecideOptions
 from schemas.evaluations import CompareOptions
 from schemas.monitor_rules import RuleKind
 from service.errors import InvalidField
+from service.formats.format import Array, Payload
 from service.formats.json_body import check_keys, skeleton_of
-from service.formats.payload import Array, Payload
 
 Options = TypeVar("Options", bound=Document)
 Other = TypeVar("Other", bound=Document)

@@ -25,12 +25,12 @@ from calibrant.core.errors import CalibrationError
 from service.callers import LOCAL
 from service.compression import Compress
 from service.errors import InvalidField, MethodNotAllowed, NotFound, of_header
-from service.formats.answers import choose, respond_in_pieces
+from service.formats.answers import respond_in_pieces
 from service.formats.body import INLINE_BYTES, bounded, content_type, read_encoding, unpack
+from service.formats.format import Body, BodyLimits
 from service.formats.media import JSON
-from service.formats.payload import Body, BodyLimits
 from service.guard import Guard, RequestMemory, Slots
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.hosts.rows import (
     CSV,
     NPY,

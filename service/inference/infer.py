@@ -24,10 +24,10 @@ from calibrant.io.strict import feature_array, read_names
 from schemas.inference import InferenceInput, InferenceRequest
 from service.errors import InvalidField, UnsupportedMediaType, of_header
 from service.formats.body import bounded, read_encoding, unpack
+from service.formats.format import Body, BodyLimits, Payload
 from service.formats.json_body import LongArray, check_values, plain, read_document
 from service.formats.media import JSON, TENSORS
 from service.formats.options import read_options
-from service.formats.payload import Body, BodyLimits, Payload
 from service.guard import RequestMemory, Slots
 from service.headers import read_header, read_headers
 from service.inference.models import GROUPS, NO_CONTEXT, PREDICTIONS, Model, RowContext, find_model, reference_of

@@ -11,9 +11,9 @@ from backend.store.pages import Page, PageRequest
 from schemas.audit import DEFINITIONS, AuditPage, AuditQuery, ChangeRecord
 from service.calls import Call, Calls, ClientMethod
 from service.context import Here
-from service.formats.answers import choose, respond_in_pieces
+from service.formats.answers import respond_in_pieces
 from service.formats.media import JSON, JSON_LINES
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.paging import page_answer, page_request, read_query
 from service.threads import run_in_thread
 

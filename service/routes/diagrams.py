@@ -42,11 +42,10 @@ from service.calls import (
 )
 from service.context import Context, Here
 from service.errors import InvalidField, JobNotFinal, NoBins, NotFound, RequestError, TooLarge
-from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import JSON, PNG, SVG
 from service.formats.options import read_options_of_kind
-from service.headers import Conditions, read_header, tagged, weak_tag
+from service.headers import Conditions, choose, read_header, tagged, weak_tag
 from service.jobs import applied, failure, located, settle, until_final
 from service.paging import read_query
 from service.pictures import (

@@ -32,11 +32,10 @@ from service.calls import (
     rows,
 )
 from service.context import Here, answer
-from service.formats.answers import choose
 from service.formats.body import read_payload
 from service.formats.media import HTML, JSON
 from service.formats.options import read_options, read_options_of_kind
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.jobs import settle
 from service.reports import report_response
 from service.threads import run_in_thread

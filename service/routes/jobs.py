@@ -9,10 +9,9 @@ from schemas.jobs import FINAL, JobAnswer, JobsAnswer, JobsQuery
 from service.calls import Call, Calls
 from service.context import Here, answer
 from service.errors import JobNotFinal
-from service.formats.answers import choose
 from service.formats.body import read_no_fields
 from service.formats.media import EVENT_STREAM, HTML, JSON
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.jobs import EventStream, applied, changes, located, read_last_id, until_final
 from service.pages import job_page
 from service.paging import page_answer, page_request, read_query

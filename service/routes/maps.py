@@ -35,8 +35,8 @@ from service.calls import (
 )
 from service.context import Here, answer
 from service.formats.body import read_fields, read_payload
+from service.formats.format import Payload
 from service.formats.options import query_fields, read_options, read_options_of_kind
-from service.formats.payload import Payload
 from service.headers import Conditions, created, entity_tag, to_bytes
 from service.jobs import settle
 from service.paging import whole_list

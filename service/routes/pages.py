@@ -10,9 +10,8 @@ from service import pages
 from service.calls import Call, Calls, Sample
 from service.context import answer
 from service.errors import NotFound
-from service.formats.answers import choose
 from service.formats.media import HTML, JSON
-from service.headers import read_header
+from service.headers import choose, read_header
 from service.paging import whole_list
 from service.web.upload import UploadForm
 from service.web.visit import Visiting

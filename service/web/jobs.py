@@ -11,7 +11,7 @@ from fastapi import Request, Response
 
 from backend.jobs import find_jobs, has_no_more_events
 from backend.store.errors import JobFinal, UnknownMap
-from backend.store.jobs.events import StoredJobEvent
+from backend.store.jobs.runs import StoredJobEvent
 from schemas.jobs import FINAL, JobRecord, JobsQuery, JobSummary
 from schemas.maps import MapRecord
 from service.calls import Call

@@ -29,8 +29,8 @@ from schemas.problems import Problem
 from service.calls import Call
 from service.context import Context
 from service.errors import PreconditionFailed
+from service.formats.format import Payload
 from service.formats.options import read_options
-from service.formats.payload import Payload
 from service.headers import Conditions, EntityTag
 from service.threads import run_in_thread
 from service.web.forms import Form, page_calls, text_of

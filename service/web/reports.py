@@ -30,8 +30,8 @@ from schemas.maps import FitDistributionOptions, FitOptions, MapRecord
 from service.calls import Call
 from service.context import Context
 from service.errors import NotFound
+from service.formats.format import Payload
 from service.formats.options import read_options, read_options_of_kind
-from service.formats.payload import Payload
 from service.html import SEALED
 from service.reports import FullReport, makes_report, report_at_once, whole_of
 from service.threads import run_in_thread

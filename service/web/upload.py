@@ -53,8 +53,8 @@ from schemas.problems import Problem
 from service.calls import Call, Calls
 from service.context import Context
 from service.errors import SpoolFull
+from service.formats.format import Payload
 from service.formats.options import read_options
-from service.formats.payload import Payload
 from service.guard import RequestMemory
 from service.pages import LINKS
 from service.threads import run_in_thread

@@ -25,8 +25,7 @@ from backend.store.batches import BatchStore
 from backend.store.clock import stamp
 from backend.store.errors import DamagedBackup, LaterFormat, StorageError, StoreNotEmpty
 from backend.store.idempotency import Reservation, pack
-from backend.store.jobs.events import HELD_EXPIRES
-from backend.store.jobs.runs import part_id
+from backend.store.jobs.runs import HELD_EXPIRES, part_id
 from backend.store.keyspace import Shared, new_id
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store

@@ -13,7 +13,7 @@ from redis import Redis
 
 from backend.store.clock import now, seconds, stamp
 from backend.store.errors import BatchInUse, UnknownBatch
-from backend.store.jobs.events import batches_of, hold, release
+from backend.store.jobs.runs import batches_of, hold, release
 from backend.store.keyspace import Keyspace, new_id
 from backend.store.store import Store
 from schemas.batches import BatchRecord

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from backend.store.scripts import FOLDER, Script
+from backend.store.server.connection import SCRIPTS, Script
 
 #: KEYS of every script of chores.
 CHORES = ("due", "held", "owners", "tries", "counts", "placed", "lines", "clock", "api-keys", "supervisors")
@@ -21,12 +21,12 @@ QUEUEING = (30, 1000, 20, 1, 300, 1, "chores-", "message:", "queue:", "queues", 
 
 def test_every_script_has_a_test() -> None:
     parts = {"chores/common", "chores/owned", "queues/common"}
-    files = {f"{path.parent.name}/{path.stem}" for path in FOLDER.glob("*/*.lua")} - parts
+    files = {f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.lua")} - parts
     assert [name for name in files if f"test_{name.replace('/', '_')}" not in globals()] == []
 
 
 def test_a_script_is_sent_without_its_comments() -> None:
-    assert "--" in (FOLDER / "leases" / "renew.lua").read_text("utf-8")
+    assert "--" in (SCRIPTS / "leases" / "renew.lua").read_text("utf-8")
     assert "--" not in Script("leases/renew").text
     assert Script("leases/renew").text.startswith("#!lua flags=allow-oom\n")
 
@@ -179,23 +179,23 @@ def test_backlog_end(redis: Redis) -> None:
         assert redis.exists("unended", "all-unended", "tenants") == 0
 
 
-def test_events_hold(redis: Redis) -> None:
+def test_runs_hold(redis: Redis) -> None:
     redis.hset("batch", "n", 4)
     redis.expire("batch", 100)
-    Script("events/hold").run(redis, ("batch", "holds"), "job", "expires")
+    Script("runs/hold").run(redis, ("batch", "holds"), "job", "expires")
     assert (redis.ttl("batch"), redis.smembers("holds")) == (-1, {b"job"})
-    Script("events/hold").run(redis, ("missing", "other-holds"), "job", "expires")
+    Script("runs/hold").run(redis, ("missing", "other-holds"), "job", "expires")
     assert redis.exists("other-holds") == 0
 
 
-def test_events_release(redis: Redis) -> None:
+def test_runs_release(redis: Redis) -> None:
     redis.hset("batch", "n", 4)
     redis.expire("batch", 100)
     for job in ("a", "b"):
-        Script("events/hold").run(redis, ("batch", "holds"), job, "expires")
-    Script("events/release").run(redis, ("batch", "holds"), "a", "expires")
+        Script("runs/hold").run(redis, ("batch", "holds"), job, "expires")
+    Script("runs/release").run(redis, ("batch", "holds"), "a", "expires")
     assert redis.ttl("batch") == -1
-    Script("events/release").run(redis, ("batch", "holds"), "b", "expires")
+    Script("runs/release").run(redis, ("batch", "holds"), "b", "expires")
     assert (0 < redis.ttl("batch") <= 100, redis.hgetall("batch")) == (True, {b"n": b"4"})
 
 
@@ -299,23 +299,23 @@ def _doubles(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
-def test_lists_versions(redis: Redis) -> None:
+def test_buckets_versions(redis: Redis) -> None:
     redis.hset("generations", "raw:7", 3)
     redis.rpush("raw-7", "a", "b")
     redis.hset("counts-7", mapping={"predictions": 9, "joined": 5, "expired": 1})
-    packed = Script("lists/versions").run(redis, ["generations"], "raw", "raw-", "counts-", 7, 8)
+    packed = Script("buckets/versions").run(redis, ["generations"], "raw", "raw-", "counts-", 7, 8)
     assert _doubles(packed) == (3.0, 2.0, 9.0, 5.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    packed = Script("lists/versions").run(redis, ["generations"], "raw", "raw-", "", 7)
+    packed = Script("buckets/versions").run(redis, ["generations"], "raw", "raw-", "", 7)
     assert _doubles(packed) == (3.0, 2.0, 0.0, 0.0, 0.0)
 
 
-def test_lists_compact(redis: Redis) -> None:
+def test_buckets_compact(redis: Redis) -> None:
     keys = ("list", "generations", "loose", "state")
     redis.rpush("list", "a", "b", "c")
     redis.hset("generations", "raw:7", 1)
     redis.hset("state", "generations", 1)
     redis.sadd("loose", "raw:7")
-    compact = Script("lists/compact")
+    compact = Script("buckets/compact")
     assert compact.run(redis, keys, "raw:7", 9, 3, "abc") == 0
     assert compact.run(redis, keys, "raw:7", 1, 4, "abc") == 0
     assert compact.run(redis, keys, "raw:7", 1, 3, "abc") == 1

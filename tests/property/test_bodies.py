@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from calibrant.core.errors import CalibrationError
 from service.formats.catalogue import READERS, ROWS_READERS
 from service.formats.documents import of_text
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS, class_monitor
 from tests.drawn import examples
 

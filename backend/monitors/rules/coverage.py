@@ -11,8 +11,7 @@ from backend.monitors.evidence import last_counted, oldest_kept
 from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact
 from backend.monitors.windows import BucketCache, bucket_seconds
 from backend.store.clock import at
-from backend.store.monitors.buckets import MEASURED
-from backend.store.monitors.lists import Tail
+from backend.store.monitors.buckets import MEASURED, Tail
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption
 from calibrant.monitoring.coverage import CoverageDrop, coverage_drop

@@ -13,8 +13,7 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact, moved
 from backend.monitors.windows import BucketCache, bucket_seconds, reference_span, without_label
 from backend.store.clock import at
-from backend.store.monitors.buckets import MEASURED, WAITING, Buckets
-from backend.store.monitors.lists import Tail
+from backend.store.monitors.buckets import MEASURED, WAITING, Buckets, Tail
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption, PredictionKindMismatch
 from calibrant.monitoring.drift import PredictionDrift, drift_counts, drift_of_counts, drift_ranges

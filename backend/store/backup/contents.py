@@ -17,12 +17,10 @@ from backend.store.backup.file import BackupWriter, Text
 from backend.store.batches import RECORD
 from backend.store.clock import now
 from backend.store.formats import read_stored
-from backend.store.jobs.events import HELD_EXPIRES
-from backend.store.jobs.runs import is_part
-from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants, read_key
-from backend.store.monitor_keys import MonitorKeys
+from backend.store.jobs.runs import HELD_EXPIRES, is_part
+from backend.store.keyspace import Keyspace, MonitorKeys, Shared, keys_of_all_tenants, read_key
+from backend.store.monitors.buckets import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.monitors.ids import Ids, read_pieces
-from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.server.connection import transact
 from schemas.aliases import StoredAlias
 from schemas.jobs import FINAL

@@ -21,7 +21,7 @@ from backend.store.backup.file import read_lines
 from backend.store.clock import seconds
 from backend.store.errors import StorageError, StoreNotEmpty
 from backend.store.formats import read_document
-from backend.store.jobs.events import write_job
+from backend.store.jobs.runs import write_job
 from backend.store.keyspace import Keyspace, Shared, keys_of_all_tenants
 from backend.store.monitors.restoring import Arriving
 from backend.store.server.connection import transact

@@ -14,7 +14,7 @@ from backend.store.clock import seconds, seconds_of
 from backend.store.errors import QueueFull, TooManyJobs
 from backend.store.jobs.queues import QUEUES
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from schemas.jobs import JobRecord, Kind
 
 # --- The rate at which jobs end, measured from the latest ends of each queue with the clock of the store

@@ -13,7 +13,7 @@ from backend.store.errors import StorageError
 from backend.store.formats import read_stored
 from backend.store.jobs.queues import renew_workers
 from backend.store.keyspace import Shared, job_field, read_job_field
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from schemas.jobs import WorkersRecord
 
 # --- Leases, renewed while a job runs

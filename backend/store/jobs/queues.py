@@ -13,7 +13,7 @@ from rq.serializers import JSONSerializer
 from rq.utils import import_attribute, now
 
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from schemas.jobs import JobRecord, Kind
 
 # --- RQ queues and their messages, each of which contains only the id of a job

@@ -22,7 +22,7 @@ from backend.store.jobs.leases import ALIVE_SECONDS, LOST_SECONDS, RENEWAL_SECON
 from backend.store.jobs.queues import FITS, GPU_FITS, Message, TenantLine, forget_worker, lines, missing, read_workers
 from backend.store.jobs.runs import DELAYS, RunStore, part_id, read_job
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from schemas.jobs import JobRecord
 
 log = logging.getLogger(__name__)

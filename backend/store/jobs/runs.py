@@ -1,27 +1,185 @@
-"""The runs of jobs as workers see them: claimed, and ended by a result, a problem, or a loss."""
+"""The stored jobs: their changes, each in one transaction, and their runs, claimed and ended by workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
 from redis import Redis
 from redis.client import Pipeline
 
-from backend.store.clock import seconds_of, stamp
+from backend.store.clock import seconds, seconds_of, stamp
 from backend.store.errors import RunLost
-from backend.store.formats import read_stored
-from backend.store.jobs.events import write_job
-from backend.store.jobs.leases import Lease, grant, holds
+from backend.store.formats import check_format, read_stored
+from backend.store.jobs.backlog import end, ended
+from backend.store.jobs.leases import Lease, end_lease, grant, holds
 from backend.store.jobs.queues import FITS, GPU_FITS, Message, TenantLine
 from backend.store.keyspace import Keyspace, Shared, job_field
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
-from schemas.jobs import FINAL, JobRecord, Progress
+from backend.store.server.connection import Script, transact
+from backend.telemetry.observed import Spread
+from schemas.jobs import FINAL, JobRecord, JobSummary, Progress
 from schemas.problem_table import problem
 from schemas.problems import Problem
+
+# --- Counts of all ended jobs by kind and outcome, kept in the store because they outlive workers
+
+#: Upper bounds of the buckets of a job's seconds; longer jobs are in the last, unbounded bucket.
+BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+
+_ENDED = "ended"
+_SECONDS = "seconds"
+#: One more field per bucket, with the jobs in this bucket only.
+_NAMES = (*(f"le:{end:g}" for end in BUCKETS), "le:+Inf")
+
+
+@dataclass
+class Ended:
+    """The jobs of one kind and outcome: their number, and the durations of those that ran."""
+
+    number: int = 0
+    seconds: Spread = field(default_factory=lambda: Spread(BUCKETS))
+
+
+def count(pipe: Pipeline, record: JobRecord) -> None:
+    """Count an ending job, in the transaction that ends it; a job that never ran has no duration."""
+    hashed, prefix = Shared.job_counts(), f"{record.kind}:{record.status}"
+    pipe.hincrby(hashed, f"{prefix}:{_ENDED}", 1)
+    if record.started_at is not None and record.finished_at is not None:
+        took = max(0.0, seconds(record.finished_at) - seconds(record.started_at))
+        pipe.hincrbyfloat(hashed, f"{prefix}:{_SECONDS}", took)
+        pipe.hincrby(hashed, f"{prefix}:{_NAMES[bisect_left(BUCKETS, took)]}", 1)
+
+
+def read_counts(fields: Mapping[bytes, bytes]) -> dict[tuple[str, str], Ended]:
+    """Parse the hash of counts, by kind and outcome."""
+    counts: dict[tuple[str, str], Ended] = {}
+    for name, value in fields.items():
+        kind, outcome, what = name.decode().split(":", 2)
+        ended = counts.setdefault((kind, outcome), Ended())
+        if what == _ENDED:
+            ended.number = int(value)
+        elif what == _SECONDS:
+            ended.seconds.total = float(value)
+        elif what in _NAMES:
+            ended.seconds.counts[_NAMES.index(what)] = int(value)
+    return counts
+
+
+# --- Holds: a batch does not expire while an unfinished job needs it
+#
+# Holds are queued in the transaction that submits a job, releases in the one that ends it, as scripts that use the
+# state at that time. A held batch has no expiry; its hash contains the previous time of expiry. A batch stored before
+# holds existed is held like any other, and a job queued before holds and releases none.
+
+#: The field of a held batch with its previous time of expiry, in milliseconds since 1970.
+HELD_EXPIRES = "expires"
+#: A time of expiry that has passed.
+_AT_RELEASE = "1"
+
+_HOLD, _RELEASE = Script("runs/hold"), Script("runs/release")
+
+
+def batches_of(spec: Mapping[str, Any]) -> list[str]:
+    """The ids of the batches that a job with this spec needs."""
+    return list(spec.get("batches") or filter(None, [spec.get("batch"), *(spec.get("against") or ())]))
+
+
+def hold(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str], temporary: Sequence[str] = ()) -> None:
+    """Queue the commands that keep batches from expiring until the job releases them; missing batches are skipped.
+
+    A repeated hold by the same job has no effect. Those that are ``temporary`` are deleted by their last release.
+    """
+    for batch_id in batch_ids:
+        expires = _AT_RELEASE if batch_id in temporary else ""
+        _HOLD.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES, expires)
+
+
+def release(pipe: Pipeline, keys: Keyspace, job_id: str, batch_ids: Iterable[str]) -> None:
+    """Queue the commands that release batches; the last release restores the time of expiry of a batch.
+
+    If that time has passed, the batch expires immediately. Without a hold this has no effect.
+    """
+    for batch_id in batch_ids:
+        _RELEASE.run(pipe, (keys.batch(batch_id), keys.batch_holds(batch_id)), job_id, HELD_EXPIRES)
+
+
+# --- The changes of a job, each written in one transaction with its record, and published
+
+#: Approximate number of changes kept per job; progress that is dropped is included in later changes.
+MOST_KEPT = 1000
+#: The format of changes; a change without a format has format 1.
+FORMAT = 1
+#: Number of changes read at once.
+_CHUNK = 200
+
+EventName = Literal["status", "progress"]
+_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+
+
+class StoredJobEvent(NamedTuple):
+    """One change: its id, its kind, and the job after it."""
+
+    id: str
+    name: EventName
+    job: JobSummary
+
+
+def is_event_id(text: str) -> bool:
+    """Whether a text has the form of a change id."""
+    return _ID.fullmatch(text) is not None
+
+
+def read_job(data: object) -> JobRecord | None:
+    """Parse a stored job; None if there is none."""
+    return None if data is None else read_stored(JobRecord, data)
+
+
+def write_job(
+    pipe: Pipeline, keys: Keyspace, record: JobRecord, name: EventName | None = "status", *, measured: bool = True
+) -> None:
+    """Queue the writes of a changed job: its record and, if the change has a ``name``, its event and notification.
+
+    A job that does not run has no lease. An ending job is counted, releases its batches and its place, deletes its
+    temporary batches, and is used to measure throughput, unless it is restored (not ``measured``).
+    """
+    ttl = record.ttl if record.status in FINAL else None
+    key, events = keys.job(record.id), keys.job_events(record.id)
+    pipe.set(key, record.model_dump_json(), ex=ttl)
+    if record.status != "running":
+        end_lease(pipe, keys.tenant, record.id)
+    if record.parent is not None or name is None:  # parts are not visible to callers
+        return
+    summary = record.summary().model_dump_json()
+    pipe.xadd(events, {"format": FORMAT, "name": name, "job": summary}, maxlen=MOST_KEPT, approximate=True)
+    if ttl is not None:
+        pipe.expire(events, ttl)
+        count(pipe, record)
+        release(pipe, keys, record.id, batches_of(record.spec))
+        for batch_id in record.own_batches:
+            pipe.zrem(keys.batches(), batch_id)
+            pipe.hdel(keys.batch_bytes(), batch_id)
+        if measured:
+            ended(pipe, record)
+        end(pipe, keys, record)
+    pipe.publish(Shared.job_changes(), key)
+
+
+def read_events(redis: Redis, keys: Keyspace, job_id: str, after: str | None) -> list[StoredJobEvent]:
+    """The first stored changes after the one with this id, or from the start."""
+    low = "-" if after is None else f"({after}"
+    entries = redis.xrange(keys.job_events(job_id), min=low, count=_CHUNK)
+    return [_event(event_id, fields) for event_id, fields in cast(list[tuple[bytes, dict[bytes, bytes]]], entries)]
+
+
+def _event(event_id: bytes, fields: dict[bytes, bytes]) -> StoredJobEvent:
+    check_format(int(fields.get(b"format", b"1")), FORMAT)
+    job = JobSummary.model_validate_json(fields[b"job"])
+    return StoredJobEvent(event_id.decode(), cast(EventName, fields[b"name"].decode()), job)
+
 
 # --- Jobs with parts: one job for callers; in the queue one job per part, and one that joins the parts
 #
@@ -126,12 +284,6 @@ def end_part(pipe: Pipeline, redis: Redis, keys: Keyspace, looked: Found, result
         TenantLine(redis, keys, join.queue).enter(pipe, join, front=True)
 
 
-def read_results(redis: Redis, keys: Keyspace, record: JobRecord) -> list[dict[str, Any]]:
-    """The results of a job's parts in order; ``record`` is the join."""
-    stored = cast(dict[bytes, bytes], redis.hgetall(keys.part_results(record.parent or "")))
-    return [orjson.loads(stored[b"%d" % part]) for part in range(record.parts)]
-
-
 def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Progress) -> Progress | None:
     """Record the progress of a part; returns the progress of the whole job if it is time to report it.
 
@@ -150,11 +302,6 @@ def note_progress(redis: Redis, keys: Keyspace, record: JobRecord, progress: Pro
     done = (_UNITS - _JOIN_UNITS) * sum(map(float, shares)) / record.parts
     stage = f"{record.parts} parts; part {(record.part or 0) + 1}: {progress.stage}"
     return Progress(done=round(done), total=_UNITS, stage=stage)
-
-
-def read_job(data: object) -> JobRecord | None:
-    """Parse a stored job; None if there is none."""
-    return None if data is None else read_stored(JobRecord, data)
 
 
 # --- The runs of jobs
@@ -179,8 +326,9 @@ WORKER_LOST = problem(
 class Run:
     """One run of a job or part; its methods raise ``RunLost`` once it was cancelled or replaced."""
 
-    def __init__(self, store: RunStore, job: JobRecord, lease: Lease) -> None:
-        self._store = store
+    def __init__(self, redis: Redis, keys: Keyspace, job: JobRecord, lease: Lease) -> None:
+        self._redis = redis
+        self._keys = keys
         self.job = job
         self.lease = lease
 
@@ -191,35 +339,79 @@ class Run:
 
     def report(self, progress: Progress) -> None:
         """Record the progress of the job."""
-        self._store.report(self.job, progress)
+        job, noted = self.job, progress
+        if job.parent is not None:
+            of_whole = note_progress(self._redis, self._keys, job, progress)
+            if of_whole is None:
+                return
+            noted = of_whole
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if looked.whole is None or not looked.runs(job.run):
+                raise _lost()
+            done = max(noted.done, looked.whole.progress.done if job.parent is not None else 0)
+            change = {"progress": noted.model_copy(update={"done": done})}
+            write_job(pipe, self._keys, looked.whole.model_copy(update=change), "progress")
+
+        self._transact(write)
 
     def succeed(self, result: dict[str, Any]) -> None:
-        """End the job, or this part of it, with a result."""
-        self._store.succeed(self.job, result)
+        """End the job, or this part of it, with a result; idempotent, because an earlier reply may have been lost."""
+        job = self.job
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if not looked.runs(job.run):
+                _check_done(looked.record, job)
+            elif job.parent is not None and not job.is_join:
+                end_part(pipe, self._redis, self._keys, looked, result)
+            else:
+                self.finish(pipe, looked, result)
+
+        self._transact(write)
 
     def fail(self, why: Problem) -> None:
-        """End the job with a problem, even if only a part failed."""
-        self._store.fail(self.job, why)
+        """End the job with a problem, even if only a part failed; idempotent."""
+
+        def write(pipe: Pipeline) -> None:
+            looked = self.look(pipe)
+            pipe.multi()
+            if looked.runs(self.job.run):
+                end_whole(pipe, self._redis, self._keys, looked, _failed(why))
+            else:
+                _check_done(looked.record, self.job)
+
+        self._transact(write)
 
     def lose(self, *, killed: bool = False) -> None:
         """Schedule another run after an increasing delay, or end the job after too many."""
-        self._store.lose(self.lease, killed=killed)
+        RunStore(self._redis, self._keys).lose(self.lease, killed=killed)
 
     def release(self) -> None:
         """Return the job to the front of its line, as if it had not started."""
-        self._store.release(self.lease)
+        RunStore(self._redis, self._keys).release(self.lease)
 
     def results(self) -> list[dict[str, Any]]:
         """The results of the parts that this run joins, in order."""
-        return self._store.results(self.job)
+        stored = cast(dict[bytes, bytes], self._redis.hgetall(self._keys.part_results(self.job.parent or "")))
+        return [orjson.loads(stored[b"%d" % part]) for part in range(self.job.parts)]
 
     def look(self, pipe: Pipeline) -> Found:
         """Read and watch what belongs to the job, in a transaction that may end it."""
-        return self._store.look(pipe, self.job.id)
+        return find(pipe, self._keys, self.job.id)
 
     def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
         """Queue the writes that end the job, in a transaction that has called ``look``."""
-        self._store.finish(pipe, looked, result)
+        if looked.whole is not None:
+            progress = looked.whole.progress.model_copy(update={"done": looked.whole.progress.total, "stage": "done"})
+            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
+            end_whole(pipe, self._redis, self._keys, looked, changes)
+
+    def _transact(self, write: Callable[[Pipeline], None]) -> None:
+        transact(self._redis, write, self._keys.job(self.job.id))
 
 
 class RunStore:
@@ -238,7 +430,7 @@ class RunStore:
         lease = Lease(message.tenant, message.job_id, message.run, owner)
 
         def write(pipe: Pipeline) -> Run | None:
-            looked = self.look(pipe, message.job_id)
+            looked = find(pipe, self._keys, message.job_id)
             held = holds(pipe, lease)
             pipe.multi()
             line.leave(pipe, message.id)
@@ -246,7 +438,7 @@ class RunStore:
             if record is None or whole is None or whole.status in FINAL:
                 return None
             if held:  # already claimed, by a write whose reply was lost
-                return Run(self, record, lease)
+                return Run(self._redis, self._keys, record, lease)
             if record.status != "queued" or record.run + 1 != message.run:
                 return None
             begun = {"status": "running", "started_at": record.started_at or stamp()}
@@ -255,7 +447,7 @@ class RunStore:
             if whole.id != record.id and whole.status == "queued":
                 write_job(pipe, self._keys, whole.model_copy(update=begun))
             grant(pipe, lease)
-            return Run(self, record, lease)
+            return Run(self._redis, self._keys, record, lease)
 
         return self._transact(message.job_id, write)
 
@@ -265,60 +457,6 @@ class RunStore:
             TenantLine(self._redis, self._keys, queue).leave(pipe, message.id)
             pipe.execute()
 
-    def report(self, job: JobRecord, progress: Progress) -> None:
-        """Record the progress of a run."""
-        noted: Progress | None = progress
-        if job.parent is not None:
-            noted = note_progress(self._redis, self._keys, job, progress)
-        if noted is None:
-            return
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if looked.whole is None or not looked.runs(job.run):
-                raise _lost()
-            done = max(noted.done, looked.whole.progress.done if job.parent is not None else 0)
-            change = {"progress": noted.model_copy(update={"done": done})}
-            write_job(pipe, self._keys, looked.whole.model_copy(update=change), "progress")
-
-        self._transact(job.id, write)
-
-    def succeed(self, job: JobRecord, result: dict[str, Any]) -> None:
-        """End a run with its result; idempotent, because the reply of an earlier write may have been lost."""
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if not looked.runs(job.run):
-                _check_done(looked.record, job)
-            elif job.parent is not None and not job.is_join:
-                end_part(pipe, self._redis, self._keys, looked, result)
-            else:
-                self.finish(pipe, looked, result)
-
-        self._transact(job.id, write)
-
-    def finish(self, pipe: Pipeline, looked: Found, result: dict[str, Any]) -> None:
-        """Queue the writes that end a job with its result."""
-        if looked.whole is not None:
-            progress = looked.whole.progress.model_copy(update={"done": looked.whole.progress.total, "stage": "done"})
-            changes = {"status": "succeeded", "finished_at": stamp(), "result": result, "progress": progress}
-            end_whole(pipe, self._redis, self._keys, looked, changes)
-
-    def fail(self, job: JobRecord, why: Problem) -> None:
-        """End a job with the problem of a run; idempotent."""
-
-        def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, job.id)
-            pipe.multi()
-            if looked.runs(job.run):
-                end_whole(pipe, self._redis, self._keys, looked, _failed(why))
-            else:
-                _check_done(looked.record, job)
-
-        self._transact(job.id, write)
-
     def lose(self, lease: Lease, *, killed: bool = False) -> None:
         """Take back a run that was lost with its process; has no effect if it is no longer the job's run.
 
@@ -327,7 +465,7 @@ class RunStore:
         moment = seconds_of(self._redis.time())
 
         def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, lease.job_id)
+            looked = find(pipe, self._keys, lease.job_id)
             pipe.multi()
             record = looked.record
             if record is None or not looked.runs(lease.run):
@@ -352,7 +490,7 @@ class RunStore:
         """Take back the run of a stopped worker: the job waits at the front of its line."""
 
         def write(pipe: Pipeline) -> None:
-            looked = self.look(pipe, lease.job_id)
+            looked = find(pipe, self._keys, lease.job_id)
             pipe.multi()
             if looked.record is None or not looked.runs(lease.run):
                 self._forget(pipe, lease, looked.record)
@@ -392,14 +530,6 @@ class RunStore:
                 TenantLine(self._redis, self._keys, record.queue).enter(pipe, record)
 
         transact(self._redis, write, key)
-
-    def results(self, job: JobRecord) -> list[dict[str, Any]]:
-        """The results of a job's parts, for the run of its join."""
-        return read_results(self._redis, self._keys, job)
-
-    def look(self, pipe: Pipeline, job_id: str) -> Found:
-        """Read a job or a part, with everything that belongs to it."""
-        return find(pipe, self._keys, job_id)
 
     def _transact(self, job_id: str, write: Callable[[Pipeline], Result]) -> Result:
         return transact(self._redis, write, self._keys.job(job_id))

@@ -16,10 +16,19 @@ from rq.command import send_command
 from backend.store.clock import seconds, stamp
 from backend.store.errors import JobFinal, UnknownJob
 from backend.store.jobs.backlog import begin
-from backend.store.jobs.events import StoredJobEvent, batches_of, hold, read_events, write_job
 from backend.store.jobs.leases import read_leases
 from backend.store.jobs.queues import Message, TenantLine
-from backend.store.jobs.runs import end_whole, find, parts_of, read_job
+from backend.store.jobs.runs import (
+    StoredJobEvent,
+    batches_of,
+    end_whole,
+    find,
+    hold,
+    parts_of,
+    read_events,
+    read_job,
+    write_job,
+)
 from backend.store.keyspace import Keyspace, Shared, job_field
 from backend.store.pages import Page, PageRequest, read_page
 from backend.store.server.connection import UNAVAILABLE, error_name, transact

@@ -14,10 +14,9 @@ from backend.store.clock import seconds
 from backend.store.errors import MonitorExists, QuotaExceeded, UnknownMonitor
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
-from backend.store.monitors.lists import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
+from backend.store.monitors.buckets import KINDS, OF_BUCKETS, SPAN, by_rows, by_span
 from backend.store.pages import Page, PageRequest, read_page
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
+from backend.store.server.connection import Script, transact
 from schemas.audit import AuditFact, ChangeAction, State
 from schemas.monitors import MonitorRecord, StoredMonitor
 

@@ -15,9 +15,8 @@ import orjson
 from redis import Redis
 
 from backend.store.errors import MonitorFull, UnknownMonitor
-from backend.store.keyspace import Keyspace
-from backend.store.monitor_keys import MonitorKeys
-from backend.store.monitors.buckets import Buckets, rows_of_bucket
+from backend.store.keyspace import Keyspace, MonitorKeys
+from backend.store.monitors.buckets import LONG, SPAN, VECTORS, Buckets, TallyKind, by_rows, by_span, rows_of_bucket
 from backend.store.monitors.definitions import unknown_monitor
 from backend.store.monitors.ids import (
     FIRST_GROUP,
@@ -26,8 +25,7 @@ from backend.store.monitors.ids import (
     read_pieces,
     without_padding,
 )
-from backend.store.monitors.lists import LONG, SPAN, VECTORS, TallyKind, by_rows, by_span
-from backend.store.scripts import Script
+from backend.store.server.connection import Script
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, merged
 from schemas.monitors import MonitorRecord

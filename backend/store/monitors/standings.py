@@ -1,4 +1,4 @@
-"""The standing of a monitor between checks: its rules, pending actions, journal and latest values."""
+"""The standing of a monitor between checks: its rules, pending actions, journal, latest values and label shifts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace, Shared, job_field, read_job_field
 from backend.store.monitors.definitions import unknown_monitor, while_alive
 from backend.store.pages import Page, PageRequest, Place, read_cursor, write_cursor
-from backend.store.scripts import Script
-from backend.store.server.connection import transact
+from backend.store.server.connection import Script, transact
 from schemas.audit import Actor, AuditFact, Author, ChangeAction
 from schemas.monitor_alarms import AuditEntry, MonitorEvent, Standing
+from schemas.monitor_answers import StoredLabelShifts
 from schemas.monitors import MonitorRecord, StoredMonitor
 
 # --- A bounded, append-only list of JSON documents, newest first
@@ -215,3 +215,40 @@ def read_latest(redis: Redis, most: int = MOST_MONITORS) -> dict[tuple[str, str]
     """The latest values by tenant and uid, of up to ``most`` monitors of all tenants."""
     entries = islice(redis.hscan_iter(Shared.latest_of_monitors(), count=most), most)
     return {read_job_field(field): orjson.loads(values) for field, values in entries}
+
+
+# --- The label shift of each window, as a worker has estimated it
+
+#: The fields of a monitor that its estimates depend on, and that can be changed.
+_DEPENDS_ON = ("windows", "reference", "interval")
+
+
+def read_label_shifts(redis: Redis, keys: Keyspace, uid: str) -> StoredLabelShifts | None:
+    """The latest estimates of a monitor; None if there are none."""
+    stored = redis.get(keys.monitor(uid).label_shifts())
+    return None if stored is None else read_stored(StoredLabelShifts, stored)
+
+
+def put_label_shifts(redis: Redis, keys: Keyspace, record: MonitorRecord, estimates: StoredLabelShifts) -> bool:
+    """Store the estimates for ``record``; False if it has changed, and raises ``UnknownMonitor``."""
+
+    def write(pipe: Pipeline) -> bool:
+        data = cast(bytes | None, pipe.hget(keys.monitor_definitions(), record.name))
+        stored = None if data is None else read_stored(StoredMonitor, data)
+        pipe.multi()
+        if stored is None or not _alike(stored, record):
+            return False
+        pipe.set(keys.monitor(record.id).label_shifts(), estimates.model_dump_json())
+        return True
+
+    return while_alive(redis, keys, record.id, write, keys.monitor_definitions())
+
+
+def forget_label_shifts(pipe: Pipeline, keys: Keyspace, before: MonitorRecord, changed: MonitorRecord) -> None:
+    """Queue the deletion of the estimates of a monitor if the change that is stored with it invalidates them."""
+    if not _alike(before, changed):
+        pipe.unlink(keys.monitor(changed.id).label_shifts())
+
+
+def _alike(record: MonitorRecord, other: MonitorRecord) -> bool:
+    return all(getattr(record, name) == getattr(other, name) for name in _DEPENDS_ON)

@@ -1,11 +1,12 @@
-"""Connections to Redis: pools, Sentinel, errors of an unavailable store, transactions, traces, and server checks."""
+"""Connections to Redis: pools, Sentinel, errors of an unavailable store, atomic steps, traces, and server checks."""
 
 from __future__ import annotations
 
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from redis import ConnectionPool, Redis
@@ -167,7 +168,21 @@ def jittered(seconds: float) -> float:
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
 
 
-# --- Optimistic transactions: read under WATCH, write under MULTI, retried after a conflicting write
+# --- Atomic steps: optimistic transactions, and the Lua scripts in ``lua/MODULE/NAME.lua``
+
+SCRIPTS = Path(__file__).parents[1] / "lua"
+
+
+class Script:
+    """The text of one or several files in order, without lines of comments, because every run sends it."""
+
+    def __init__(self, *names: str) -> None:
+        lines = [line for name in names for line in (SCRIPTS / f"{name}.lua").read_text("utf-8").splitlines()]
+        self.text = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+
+    def run(self, client: Redis | Pipeline, keys: Sequence[str], *arguments: str | bytes | float) -> Any:
+        """Return what the script returns, or queue it if ``client`` is a pipeline."""
+        return client.eval(self.text, len(keys), *keys, *arguments)
 
 
 def transact(redis: Redis, write: Callable[[Pipeline], Result], *keys: str) -> Result:

@@ -26,7 +26,7 @@ from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import PROPER, MeasureRequest, MeasureResult, answers, extent_of
-from calibrant.measures.scores import mean_over_rows
+from calibrant.measures.proper import mean_over_rows
 
 
 def pareto_front(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from calibrant.core.reductions import Event, Vector, reduce, whole_vector
 from calibrant.diagrams.reliability import counts
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.binned import expected_calibration_error
-from calibrant.measures.scores import mean_over_rows, mean_score
+from calibrant.measures.proper import mean_over_rows, mean_score
 
 #: Number of equal-mass bins; diagrams of 50, 25, 20, 10, 5, ... bins can be derived from them.
 KEPT_BINS = 100

@@ -19,7 +19,7 @@ from calibrant.core.reductions import Event
 from calibrant.measures.chance import drawn_p_value
 from calibrant.measures.intervals import Resampling, influence_of_clusters
 from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
-from calibrant.measures.scores import centred, clipped_parts, mean_score, row_scores
+from calibrant.measures.proper import centred, clipped_parts, mean_score, row_scores
 
 _SOURCE = "Cox (1958); Van Calster et al. (2019)"
 Likelihood = Literal["plain", "firth"]

@@ -20,7 +20,7 @@ from calibrant.measures.binned import ECE_OPTIONS, bins_seconds, ece, ece_distan
 from calibrant.measures.cumulative import tail
 from calibrant.measures.intervals import Distance, Resampling, distance_interval, influence_interval, row_scale
 from calibrant.measures.measure import Measure, MeasureResult, with_interval
-from calibrant.measures.scores import centred, mean_over_rows
+from calibrant.measures.proper import centred, mean_over_rows
 from calibrant.measures.selective import ABSTENTION, COST_RATIOS, accepted_wrong, selective_costs, selective_influence
 
 # --- Accuracy, confidence gap and AUROC

@@ -21,7 +21,7 @@ from calibrant.maps.piecewise_linear import PL3_CLIP, LogitPiecewiseLinear, Poly
 from calibrant.maps.transforms import transformed
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.measures.scores import mean_over_rows, mean_score
+from calibrant.measures.proper import mean_over_rows, mean_score
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import CHOICES, AveragedOptions, PiecewiseOptions, check_rows
 

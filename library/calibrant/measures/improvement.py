@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -11,14 +12,16 @@ import numpy.typing as npt
 from calibrant.calibrators import METHODS, FitContext
 from calibrant.core.cells import Floats, take
 from calibrant.core.errors import InvalidOption, TooFewRows
+from calibrant.core.options import Option
 from calibrant.core.reductions import Event, Vector
 from calibrant.core.validation import folds_of
 from calibrant.maps.curves import calibrated
 from calibrant.maps.transforms import transformed
 from calibrant.measures.fitted import curve_of, off_the_ends
 from calibrant.measures.intervals import Resampling, influence_interval
-from calibrant.measures.measure import MeasureResult
-from calibrant.measures.scores import centred, clipped_rows, mean_over_rows, row_scores
+from calibrant.measures.measure import PROPER, Measure, MeasureResult
+from calibrant.measures.proper import PAPER, TWO_SCORES, centred, clipped_rows, mean_over_rows, row_scores
+from calibrant.piecewise.options import MAX_FOLDS
 
 ImprovedScore = Literal["brier", "log-loss"]
 #: Methods of an event, and of the vector or of the two classes of an event.
@@ -127,3 +130,55 @@ def _part(event: Event, chosen: npt.NDArray[np.bool_]) -> Event:
     """Return some events of an event that may have several per row."""
     w, logit, clusters = take(event.w, chosen), take(event.logit, chosen), take(event.clusters, chosen)
     return replace(event, p=event.p[chosen], y=event.y[chosen], w=w, logit=logit, clusters=clusters)
+
+
+# --- The entry of the catalogue
+
+
+def _improvement(
+    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
+) -> MeasureResult:
+    after, name = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
+    value, parts = improvement(subject, after, score)[0], parts_of(subject, after, score)
+    return MeasureResult(value, parts=parts, definition={"method": name})
+
+
+def _improvement_influence(
+    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
+) -> Floats:
+    after, _ = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
+    return improvement(subject, after, score)[1]
+
+
+def _improvement_seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:
+    name = options["method"] or "platt"
+    fit = METHODS[name].seconds(n, n_classes if name in OF_EVENT else max(n_classes, 2), METHODS[name].read_options({}))
+    return float(options["folds"] * (1.5e-3 + 1.5e-7 * n * n_classes + fit))
+
+
+MEASURES = (
+    Measure(
+        "recalibration-improvement",
+        "Recalibration improvement",
+        PROPER,
+        "mean S(p, y) - mean S(c(p), y), with c the map that the method fits to the other folds of the rows sorted by "
+        "(p, y): null is platt for an event, and temperature for the vector, which also takes "
+        f"{' and '.join(OF_VECTOR[1:])}. Above 0 recalibration improves the score. It equals the change of the "
+        "calibration error if c is injective (isotonic is not). For log-loss, values 0 and 1 of a map of an event "
+        "become (k + 1/2) / (m + 1)",
+        f"{PAPER}, proposition 4.5",
+        None,
+        None,
+        "O(folds n log n), and O(folds n K) for the vector",
+        event=_improvement,
+        vector=_improvement,
+        needs="both outcomes, different predictions, at least as many rows as folds",
+        influence=_improvement_influence,
+        options={
+            "score": TWO_SCORES,
+            "method": Option(None, choices=(None, *OF_EVENT, *OF_VECTOR)),
+            "folds": Option(10, low=2, high=MAX_FOLDS),
+        },
+        seconds=_improvement_seconds,
+    ),
+)

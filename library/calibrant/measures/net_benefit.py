@@ -18,7 +18,7 @@ from calibrant.core.options import OFF, Option
 from calibrant.core.reductions import Event
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
-from calibrant.measures.scores import centred, mean_over_rows
+from calibrant.measures.proper import centred, mean_over_rows
 
 #: The coefficients of outcome shares whose sum is the rate of events, and that of positive decisions.
 EVENTS, POSITIVE = (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 0.0, 0.0)

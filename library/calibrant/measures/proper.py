@@ -1,46 +1,302 @@
-"""Catalogue entries of proper scores."""
+"""Proper scores: row scores, means, bounds, sharpness and decompositions, and their entries of the catalogue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+import scipy
+from scipy.special import entr, log_expit, rel_entr, xlog1py, xlogy
 
-from calibrant.calibrators import METHODS
-from calibrant.core.binning import MAX_COMPRESSED, compressed
-from calibrant.core.cells import Floats
+from calibrant.core.binning import MAX_COMPRESSED, BinnedCells, compressed, equal_mass, equal_width_of_cells
+from calibrant.core.cells import Cells, Floats
 from calibrant.core.errors import InvalidOption
 from calibrant.core.options import Option
 from calibrant.core.reductions import Classes, Event, Vector
-from calibrant.measures.binned import binned_distance, bins_seconds
-from calibrant.measures.improvement import OF_EVENT, OF_VECTOR, ImprovedScore, improvement, out_of_fold, parts_of
+from calibrant.maps.curves import PROBABILITY_CLIP
+from calibrant.measures.binned import binned_distance, bins_seconds, expected_calibration_errors
 from calibrant.measures.intervals import Distance, Resampling, joined
 from calibrant.measures.measure import PROPER, Measure, MeasureResult, with_interval
-from calibrant.measures.scores import (
-    BinsOf,
-    DecomposedScore,
-    Decomposition,
-    ScoreName,
-    binned_decomposition,
-    bins_of,
-    cells_of_bins,
-    centred,
-    clipped_parts,
-    corp_decomposition,
-    divergence,
-    mean_over_rows,
-    mean_score,
-    row_scores,
-    spread,
-    summed,
-    upper_bound,
-)
 from calibrant.measures.simulated import likely_truth, simulated_interval, simulation_seconds
-from calibrant.piecewise.options import MAX_FOLDS
 
-_FAMILY = PROPER
-_PAPER = "Gruber & Buettner (2022)"
+# --- Proper scores, upper bounds of calibration errors, and sharpness
+
+ScoreName = Literal["brier", "log-loss", "spherical"]
+#: Minimum of the generalised entropy g_S(Q) = E_{Y ~ Q} S(Q, Y) of each score, at unit vectors Q.
+LEAST_ENTROPY: Mapping[ScoreName, float] = {"brier": 0.0, "log-loss": 0.0, "spherical": -1.0}
+#: Probabilities that are converted together.
+_AREA = 1 << 20
+
+
+def row_scores(subject: Event | Vector, score: ScoreName) -> Floats:
+    """Return the score of each row ``(n,)``; smaller is better. O(n K), a block of rows at a time.
+
+    ``brier``: for an event (p - y)^2, in [0, 1]; for the vector sum_k (p_k - [k = y])^2, in [0, 2], which for K = 2 is
+    twice the former (Brier 1950). ``log-loss``: -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52], or of logits
+    exactly.
+    ``spherical``: -p_y / |p|_2, in [-1, 0], for an event with the vector (1 - p, p) (Gneiting & Raftery 2007,
+    section 3).
+    """
+    if isinstance(subject, Event):
+        if score == "brier":
+            off: Floats = (subject.p - subject.y) ** 2
+            return off
+        if score == "log-loss":
+            return -subject.log_likelihood(PROBABILITY_CLIP)
+        own = np.where(subject.y == 1, subject.p, 1.0 - subject.p)
+        spherical: Floats = -own / np.hypot(subject.p, 1.0 - subject.p)
+        return spherical
+    if score == "log-loss":
+        return -subject.log_likelihood(PROBABILITY_CLIP)
+    return _by_block(subject, lambda P, labels: _scores_of(P, P[np.arange(len(P)), labels], score))
+
+
+def _scores_of(P: Floats, own: Floats, score: ScoreName) -> Floats:
+    squares = np.einsum("nk,nk->n", P, P)
+    if score == "spherical":
+        spherical: Floats = -own / np.sqrt(squares)
+        return spherical
+    brier: Floats = np.maximum(squares - own**2, 0.0) + (1.0 - own) ** 2
+    return brier
+
+
+def clipped_rows(subject: Event | Vector) -> int:
+    """Return the number of rows with weight whose label probability the log loss clips, none of logits. O(n)."""
+    if (subject.logit if isinstance(subject, Event) else subject.logits) is not None:
+        return 0
+    n = np.arange(len(subject))
+    own = subject.p if isinstance(subject, Event) else subject.p[n, subject.labels].astype(np.float64)
+    clipped = (own < PROBABILITY_CLIP) | (own > 1.0 - PROBABILITY_CLIP)
+    if subject.w is not None:
+        clipped &= subject.w > 0.0
+    return int(np.count_nonzero(clipped))
+
+
+def clipped_parts(subject: Event | Vector, score: str) -> dict[str, Any]:
+    """Return the parts of a result: for the log loss, the number of clipped rows."""
+    return {"clipped": clipped_rows(subject)} if score == "log-loss" else {}
+
+
+def mean_over_rows(values: Floats, w: Floats | None) -> float:
+    """Return the weighted mean of ``values (n,)``; values of rows of weight 0 may be invalid."""
+    if w is None:
+        return float(values.mean())
+    return float(np.where(w > 0.0, values, 0.0) @ w / w.sum())
+
+
+def centred(values: Floats, w: Floats | None) -> Floats:
+    """Return ``values (n,)`` minus their mean, the influence of each row on the mean; 0 for rows of weight 0."""
+    off: Floats = values - mean_over_rows(values, w)
+    return off if w is None else np.where(w > 0.0, off, 0.0)
+
+
+def mean_score(subject: Event | Vector, score: ScoreName) -> float:
+    """Return the mean of ``row_scores``. O(n K)."""
+    return mean_over_rows(row_scores(subject, score), subject.w)
+
+
+def upper_bound(subject: Event | Vector, score: ScoreName) -> float:
+    """Return U_S = E S(f, Y) - inf g_S, an upper bound of the calibration error E d_S(f, P(Y | f)) of the score.
+
+    Gruber & Buettner (2022), theorem 4.3. Smaller is better, 0 is best. It exists if the generalised entropy has a
+    finite infimum (``LEAST_ENTROPY``), and converges to the calibration error as accuracy increases. O(n K).
+    """
+    return mean_score(subject, score) - LEAST_ENTROPY[score]
+
+
+def spread(subject: Event | Vector, score: ScoreName) -> Floats:
+    """Return the divergence d_S(pbar, p_i) of each prediction from the mean prediction: ``(n,)``, at least 0. O(n K).
+
+    ``brier``: (p - pbar)^2, or |p - pbar|_2^2 for the vector; ``log-loss``: sum_k p_k log(p_k / pbar_k); ``spherical``:
+    |p|_2 - p . pbar / |pbar|_2. The mean is g_S(pbar) - mean g_S(p_i), and the influence of a row is its divergence
+    minus the mean.
+    """
+    mean = mean_prediction(subject)
+    if isinstance(subject, Vector):
+        return _by_block(subject, lambda P, _: _divergence(P, mean, score))
+    if score == "brier":
+        off: Floats = (subject.p - mean[1]) ** 2
+        return off
+    return _divergence(np.stack([1.0 - subject.p, subject.p], axis=1), mean, score)
+
+
+def _divergence(P: Floats, mean: Floats, score: ScoreName) -> Floats:
+    divergences: Floats
+    if score == "brier":
+        divergences = ((P - mean) ** 2).sum(axis=1)
+    elif score == "log-loss":
+        divergences = rel_entr(P, mean).sum(axis=1)
+    else:
+        divergences = np.linalg.norm(P, axis=1) - P @ mean / np.linalg.norm(mean)
+    return np.maximum(divergences, 0.0)
+
+
+def mean_prediction(subject: Event | Vector) -> Floats:
+    """Return the mean predicted vector ``(K,)``, for an event (1 - pbar, pbar). O(n K)."""
+    if isinstance(subject, Event):
+        mean = mean_over_rows(subject.p, subject.w)
+        return np.array([1.0 - mean, mean])
+    w = np.ones(len(subject)) if subject.w is None else subject.w
+    total = np.zeros(subject.n_classes)
+    for rows, P in _blocks(subject):
+        total += w[rows] @ P / w.sum()
+    return total
+
+
+def _by_block(vector: Vector, compute: Callable[[Floats, npt.NDArray[np.int64]], Floats]) -> Floats:
+    scores = np.empty(len(vector))
+    for rows, P in _blocks(vector):
+        scores[rows] = compute(P, vector.labels[rows])
+    return scores
+
+
+def _blocks(vector: Vector) -> Iterator[tuple[slice, Floats]]:
+    """Yield blocks of rows in float64."""
+    size = max(1, _AREA // vector.n_classes)
+    for start in range(0, len(vector), size):
+        rows = slice(start, start + size)
+        yield rows, vector.p[rows].astype(np.float64, copy=False)
+
+
+# --- Decompositions of a proper score into miscalibration, discrimination and uncertainty
+
+DecomposedScore = Literal["brier", "log-loss"]
+BinsOf = Literal["equal-mass", "equal-width"]
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """score = miscalibration - discrimination + uncertainty + within_bins.
+
+    ``within_bins`` is None if predictions are not binned. For the Brier score it is ``within_bin_variance`` minus
+    ``within_bin_covariance``, and the miscalibration has a ``debiased`` value if every bin has at least one row.
+    """
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    within_bins: float | None = None
+    within_bin_variance: float | None = None
+    within_bin_covariance: float | None = None
+    debiased: float | None = None
+
+    def terms(self) -> dict[str, float]:
+        """Return the terms that are defined, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None and name != "debiased"}
+
+
+def summed(parts: Sequence[Decomposition]) -> Decomposition:
+    """Return the sum of decompositions; terms that one of them does not have are left out."""
+    names = [name for name in vars(parts[0]) if all(getattr(part, name) is not None for part in parts)]
+    return Decomposition(**{name: float(sum(getattr(part, name) for part in parts)) for name in names})
+
+
+def corp_decomposition(cells: Cells, score: DecomposedScore) -> Decomposition:
+    """Decompose by isotonic regression: CORP (Dimitriadis, Gneiting & Jordan 2021). O(m).
+
+    With x the isotonic fit (pool adjacent violators) and S the mean score, miscalibration = S(p) - S(x),
+    discrimination = S(ybar) - S(x) and uncertainty = S(ybar), all at least 0. Blocks of x at exactly 0 or 1 have a
+    single outcome and score 0.
+    """
+    x = np.clip(scipy.optimize.isotonic_regression(cells.wy / cells.w, weights=cells.w).x, 0.0, 1.0)
+    # The observed frequency in a block is x, so that its score is the entropy of x.
+    best = float(cells.w @ _entropy(x, score)) / cells.mass
+    mean_score, uncertainty = _score(cells, score), _uncertainty(cells, score)
+    return Decomposition(mean_score, max(mean_score - best, 0.0), max(uncertainty - best, 0.0), uncertainty)
+
+
+def binned_decomposition(cells: Cells, score: DecomposedScore, binning: BinsOf, n_bins: int) -> Decomposition:
+    """Decompose over bins with mean prediction pbar_k, observed frequency ybar_k and mass v_k (Murphy 1973). O(m).
+
+    The miscalibration is sum v_k d(pbar_k, ybar_k), the discrimination sum v_k d(ybar, ybar_k) and the uncertainty
+    g(ybar), with d(a, b) = (a - b)^2 and g(a) = a (1 - a) for the Brier score, and d(a, b) = KL(b | a) and g the
+    entropy for the log loss, with clipped pbar_k. Together they give the score of binned predictions; the terms within
+    the bins are the rest. For the Brier score these are the variance sum (p - pbar_k)^2 / n and the covariance
+    2 sum (p - pbar_k)(y - ybar_k) / n (Stephenson, Coelho & Jolliffe 2008). The debiased miscalibration subtracts
+    ybar_k (1 - ybar_k) / (n_k - 1) from each (pbar_k - ybar_k)^2 (Ferro & Fricker 2012).
+    """
+    bins = bins_of(cells, binning, n_bins)
+    bins = replace(bins, mean_y=np.clip(bins.mean_y, 0.0, 1.0))  # differences of sums have rounding errors
+    share = bins.mass / bins.mass.sum()
+    mean_score, uncertainty = _score(cells, score), _uncertainty(cells, score)
+    discrimination = max(uncertainty - float(share @ _entropy(bins.mean_y, score)), 0.0)
+    if score == "log-loss":
+        miscalibration = divergence(cells_of_bins(bins))
+        return Decomposition(
+            mean_score,
+            miscalibration,
+            discrimination,
+            uncertainty,
+            mean_score - miscalibration + discrimination - uncertainty,
+        )
+    place = bins.index_of(cells)
+    off = cells.p - bins.mean_p[place]
+    variance = float(cells.w @ off**2) / cells.mass
+    covariance = 2.0 * float(off @ (cells.wy - cells.w * bins.mean_y[place])) / cells.mass
+    plain, debiased = expected_calibration_errors(share, bins.rows, bins.mean_p, bins.mean_y, 2)
+    return Decomposition(
+        mean_score,
+        float(plain),
+        discrimination,
+        uncertainty,
+        variance - covariance,
+        variance,
+        covariance,
+        float(debiased) if bins.rows.min() >= 1.0 else None,
+    )
+
+
+def bins_of(cells: Cells, binning: BinsOf, n_bins: int) -> BinnedCells:
+    """Return the bins of a binned decomposition."""
+    return equal_mass(cells, n_bins) if binning == "equal-mass" else equal_width_of_cells(cells, n_bins)
+
+
+def cells_of_bins(bins: BinnedCells) -> Cells:
+    """Return bins as cells at their mean predictions, with the same effective numbers of rows."""
+    mass, wy, w2 = bins.mass, bins.mass * bins.mean_y, bins.mass * (bins.mass / bins.rows)
+    return Cells(bins.mean_p, bins.rows, mass, w2, wy, w2 * bins.mean_y, "importance")
+
+
+def divergence(cells: Cells) -> float:
+    """Return the mean KL(ybar | p) of cells with frequencies ybar, in nats; p is clipped unless logits are given."""
+    share = np.clip(cells.wy / cells.w, 0.0, 1.0)
+    if cells.logit is not None:
+        expected = share * log_expit(cells.logit) + (1.0 - share) * log_expit(-cells.logit)
+        off = -entr(share) - entr(1.0 - share) - expected
+    else:
+        q = np.clip(cells.p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+        off = rel_entr(share, q) + rel_entr(1.0 - share, 1.0 - q)
+    return float(cells.w @ np.maximum(off, 0.0)) / cells.mass
+
+
+def _score(cells: Cells, score: DecomposedScore) -> float:
+    """Return the mean score of the predictions; the log loss clips probabilities at 2^-52."""
+    p, negatives = cells.p, cells.w - cells.wy
+    if score == "brier":
+        return float(cells.wy @ (1.0 - p) ** 2 + negatives @ p**2) / cells.mass
+    if cells.logit is not None:
+        return -float(cells.wy @ log_expit(cells.logit) + negatives @ log_expit(-cells.logit)) / cells.mass
+    p = np.clip(p, PROBABILITY_CLIP, 1.0 - PROBABILITY_CLIP)
+    return -float(np.sum(xlogy(cells.wy, p) + xlog1py(negatives, -p))) / cells.mass
+
+
+def _entropy(share: Floats, score: DecomposedScore) -> Floats:
+    """Return the generalised entropy g of observed frequencies, with 0 log 0 = 0."""
+    entropy: Floats = share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
+    return entropy
+
+
+def _uncertainty(cells: Cells, score: DecomposedScore) -> float:
+    return float(_entropy(np.array(cells.cumulative_wy[-1] / cells.mass), score))
+
+
+# --- The entries of the catalogue
+
+PAPER = "Gruber & Buettner (2022)"
 
 
 def _mean(score: ScoreName) -> Callable[..., MeasureResult]:
@@ -141,29 +397,8 @@ def _decomposition_distance(
     return joined([of_one(event) for event in Classes(subject).events()], lambda sizes: sizes.sum(axis=-1))
 
 
-def _improvement(
-    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
-) -> MeasureResult:
-    after, name = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
-    value, parts = improvement(subject, after, score)[0], parts_of(subject, after, score)
-    return MeasureResult(value, parts=parts, definition={"method": name})
-
-
-def _improvement_influence(
-    subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
-) -> Floats:
-    after, _ = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
-    return improvement(subject, after, score)[1]
-
-
-def _improvement_seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:
-    name = options["method"] or "platt"
-    fit = METHODS[name].seconds(n, n_classes if name in OF_EVENT else max(n_classes, 2), METHODS[name].read_options({}))
-    return float(options["folds"] * (1.5e-3 + 1.5e-7 * n * n_classes + fit))
-
-
 _SCORE = Option("brier", choices=("brier", "log-loss", "spherical"))
-_TWO_SCORES = Option("brier", choices=("brier", "log-loss"))
+TWO_SCORES = Option("brier", choices=("brier", "log-loss"))
 
 
 def _by_elements(n: int, n_classes: int, _options: Any) -> float:
@@ -174,7 +409,7 @@ MEASURES = (
     Measure(
         "brier",
         "Brier score",
-        _FAMILY,
+        PROPER,
         "For an event mean (p - y)^2, from 0 to 1; for the vector mean sum_k (p_k - [y = k])^2, from 0 to 2, which for "
         "K = 2 is twice the former",
         "Brier (1950)",
@@ -190,10 +425,10 @@ MEASURES = (
     Measure(
         "root-brier",
         "Root Brier score",
-        _FAMILY,
+        PROPER,
         "Square root of brier. For the vector it is an upper bound of the canonical calibration error CE_2, and for an "
         "event of its root mean squared calibration error",
-        f"{_PAPER}, theorem 3.1",
+        f"{PAPER}, theorem 3.1",
         0.0,
         2.0**0.5,
         "O(n K)",
@@ -206,7 +441,7 @@ MEASURES = (
     Measure(
         "log-loss",
         "Log loss (nats)",
-        _FAMILY,
+        PROPER,
         "Mean of -log p_y in nats, with p_y clipped to [2^-52, 1 - 2^-52], or of logits exactly. Part clipped: the "
         "number of clipped rows",
         "Good (1952)",
@@ -224,11 +459,11 @@ MEASURES = (
     Measure(
         "upper-bound",
         "Upper bound of a proper calibration error",
-        _FAMILY,
+        PROPER,
         "U_S = E S(p, y) - inf g_S, an upper bound of the calibration error E d_S(p, P(Y | p)) of the score S, to "
         "which it converges as accuracy increases. The infimum of the generalised entropy g_S is 0 for brier (for the "
         "vector U_S bounds CE_2^2), 0 for log-loss and -1 for spherical, S = -p_y / |p|_2",
-        f"{_PAPER}, theorem 4.3; Gneiting & Raftery (2007)",
+        f"{PAPER}, theorem 4.3; Gneiting & Raftery (2007)",
         0.0,
         None,
         "O(n K)",
@@ -241,7 +476,7 @@ MEASURES = (
     Measure(
         "decomposition",
         "Miscalibration in the decomposition of a proper score",
-        _FAMILY,
+        PROPER,
         "score = miscalibration - discrimination + uncertainty; the value is the miscalibration. Method corp: S(p) - "
         "S(x), S(ybar) - S(x), S(ybar), with x the isotonic fit. Method binned: sum_k v_k d(pbar_k, ybar_k), sum_k v_k "
         "d(ybar, ybar_k), g(ybar) over bins, with d(a, b) = (a - b)^2 or KL(b | a), plus within_bins, which for brier "
@@ -260,7 +495,7 @@ MEASURES = (
         distance=_decomposition_distance,
         options={
             "method": Option("corp", choices=("corp", "binned")),
-            "score": _TWO_SCORES,
+            "score": TWO_SCORES,
             "binning": Option("equal-mass", choices=("equal-mass", "equal-width")),
             "n_bins": Option(15),
         },
@@ -271,11 +506,11 @@ MEASURES = (
     Measure(
         "sharpness",
         "Sharpness of the predictions",
-        _FAMILY,
+        PROPER,
         "mean d_S(pbar, p_i) = g_S(pbar) - mean g_S(p_i), with pbar the mean prediction: for brier mean (p - pbar)^2, "
         "for the vector mean |p - pbar|_2^2; for log-loss mean KL(p | pbar), in nats. For calibrated predictions it is "
         "E d_S(P_Y, P(Y | p)), which the discrimination of decomposition estimates from labels for any predictions",
-        f"{_PAPER}, lemma 4.1",
+        f"{PAPER}, lemma 4.1",
         0.0,
         None,
         "O(n K)",
@@ -286,29 +521,5 @@ MEASURES = (
         influence=lambda subject, _, *, score: centred(spread(subject, score), subject.w),
         options={"score": _SCORE},
         seconds=_by_elements,
-    ),
-    Measure(
-        "recalibration-improvement",
-        "Recalibration improvement",
-        _FAMILY,
-        "mean S(p, y) - mean S(c(p), y), with c the map that the method fits to the other folds of the rows sorted by "
-        "(p, y): null is platt for an event, and temperature for the vector, which also takes "
-        f"{' and '.join(OF_VECTOR[1:])}. Above 0 recalibration improves the score. It equals the change of the "
-        "calibration error if c is injective (isotonic is not). For log-loss, values 0 and 1 of a map of an event "
-        "become (k + 1/2) / (m + 1)",
-        f"{_PAPER}, proposition 4.5",
-        None,
-        None,
-        "O(folds n log n), and O(folds n K) for the vector",
-        event=_improvement,
-        vector=_improvement,
-        needs="both outcomes, different predictions, at least as many rows as folds",
-        influence=_improvement_influence,
-        options={
-            "score": _TWO_SCORES,
-            "method": Option(None, choices=(None, *OF_EVENT, *OF_VECTOR)),
-            "folds": Option(10, low=2, high=MAX_FOLDS),
-        },
-        seconds=_improvement_seconds,
     ),
 )

@@ -20,9 +20,8 @@ from calibrant.piecewise.families import Family, abscissa, bounds, cell_losses, 
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, check_rows
 from calibrant.piecewise.refinement import refine
-from calibrant.piecewise.search import SMALL, Search, weights
+from calibrant.piecewise.search import SMALL, Search, starting_models, weights
 from calibrant.piecewise.solver import Data, curve_values
-from calibrant.piecewise.starts import starting_models
 
 #: Number of cells for the first steps of the starts.
 COARSE_CELLS = 192

@@ -9,14 +9,13 @@ import numpy as np
 
 from backend.store.clock import stamp
 from backend.store.keyspace import new_id
+from backend.store.monitors.buckets import Lists
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.monitors.ids import Ids, padded
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
-from backend.store.monitors.lists import Lists
 from backend.store.monitors.reference import write_reference
-from backend.store.monitors.standings import StandingChange, Standings
-from backend.store.monitors.vectors import put_label_shifts
+from backend.store.monitors.standings import StandingChange, Standings, put_label_shifts
 from backend.store.store import Store
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import Tally, tally_of

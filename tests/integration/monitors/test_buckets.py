@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from redis import Redis
 
+from backend.store.monitors.buckets import LONG, SPAN, Lists, TallyKind
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
-from backend.store.monitors.lists import LONG, SPAN, Lists, TallyKind
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged
 from tests.integration.monitors.stored import HOUR, NOW, ledger_of, monitor, tally, unnamed

@@ -14,9 +14,9 @@ from backend.monitors.change_times import MOST, estimate_change
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
 from backend.monitors.rows import MonitorRows
+from backend.store.monitors.buckets import SPAN
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
-from backend.store.monitors.lists import SPAN
 from backend.store.monitors.standings import Standings
 from backend.store.store import Store
 from schemas.base import DAY

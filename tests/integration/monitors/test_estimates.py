@@ -15,9 +15,8 @@ import calibrant
 from backend.monitors.looks import look_at
 from backend.store.clock import at
 from backend.store.keyspace import Keyspace
-from backend.store.monitors.buckets import Buckets
+from backend.store.monitors.buckets import Buckets, by_span
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.lists import by_span
 from backend.store.store import Store
 from tests.integration.monitors.writing import Writer
 from tests.integration.responses import body_of, patched

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from calibrant.core.reductions import Event
-from calibrant.measures.scores import binned_decomposition, corp_decomposition, mean_score
+from calibrant.measures.proper import binned_decomposition, corp_decomposition, mean_score
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52

@@ -12,7 +12,7 @@ import calibrant
 from benchmarks.agreement import inputs
 from calibrant.core.reductions import Event, Vector
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.scores import LEAST_ENTROPY, ScoreName, centred, row_scores, spread
+from calibrant.measures.proper import LEAST_ENTROPY, ScoreName, centred, row_scores, spread
 from tests.unit.measures.drawn import answer_of, drawn_event, drawn_vector, rows_of
 
 CLIP = 2.0**-52

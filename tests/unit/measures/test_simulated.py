@@ -13,7 +13,7 @@ from calibrant.core.reductions import Classes, Event, Vector
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, MeasureResult
-from calibrant.measures.scores import corp_decomposition
+from calibrant.measures.proper import corp_decomposition
 from calibrant.measures.simulated import MOST_CELLS, likely_truth, observed_frequencies, simulated_interval
 
 SIMULATED: list[dict[str, Any]] = [{}, {"score": "log-loss"}, {"method": "binned", "score": "log-loss"}]

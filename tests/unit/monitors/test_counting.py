@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backend.monitors.readings import counts_of
+from schemas.monitors import Counts
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from backend.monitors.readings import counts_of
 def test_unmatched_and_unexpired_predictions_and_labels_are_waiting(
     totals: dict[str, int], pending: int, waiting: int
 ) -> None:
-    counts = counts_of(totals)
+    counts = Counts.of(totals)
     assert (counts.pending, counts.waiting) == (pending, waiting)
     assert counts.predictions == counts.joined + counts.expired + counts.pending
     assert counts.labels == counts.joined + counts.unmatched + counts.waiting

@@ -15,8 +15,8 @@ from schemas.monitor_alarms import AlarmData
 from schemas.monitor_rules import Rule, RuleKind, RuleState, ThresholdRule
 from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
 from service.errors import InvalidField
+from service.formats.format import Payload
 from service.formats.options import read_options
-from service.formats.payload import Payload
 from service.monitor_charts import chart_titles
 
 

@@ -12,8 +12,8 @@ from calibrant.piecewise.arrays import on_host, placed, solve_positive
 from calibrant.piecewise.families import Family, abscissa, ends, knots_of, terms
 from calibrant.piecewise.folds import FoldCells, fold_cells
 from calibrant.piecewise.options import Loss, PiecewiseOptions, Starts
+from calibrant.piecewise.search import starting_models
 from calibrant.piecewise.solver import Data, Models, State, curve_values, local, solve
-from calibrant.piecewise.starts import starting_models
 
 FAMILIES: tuple[Family, ...] = ("pl", "pl3")
 LOSSES: tuple[Loss, ...] = ("log-loss", "brier")

@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.store.census import Census
-from backend.store.jobs.events import Ended
+from backend.store.jobs.runs import Ended
 from service.metrics import StoreMetrics
 from service.observe import Metrics, Observe, route_of
 

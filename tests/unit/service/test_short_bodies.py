@@ -20,8 +20,8 @@ from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.maps.curves import Identity
 from service.callers import LOCAL
 from service.context import Context
+from service.formats.format import BodyLimits
 from service.formats.json_body import read_json
-from service.formats.payload import BodyLimits
 from service.process import Process
 from service.settings import Settings
 from service.short_bodies import calibrate_short

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 
 
 @pytest.fixture(scope="session")

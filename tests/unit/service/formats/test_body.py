@@ -13,7 +13,7 @@ import pytest
 
 from service.errors import Busy
 from service.formats.catalogue import READERS
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from tests.body_formats import ARROW, NPZ, PARQUET
 from tests.packed import arrow, parquet
 from tests.unit.io.refused import refused
@@ -25,7 +25,7 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
         "import sys; sys.modules['pyarrow'] = None\n"
         "from service.errors import UnsupportedMediaType\n"
         "from service.formats.catalogue import READERS\n"
-        "from service.formats.payload import BodyLimits\n"
+        "from service.formats.format import BodyLimits\n"
         "for kind in ('application/vnd.apache.arrow.stream', 'application/vnd.apache.parquet'):\n"
         "    try:\n"
         "        READERS[kind](b'', BodyLimits(1, 1, 2, 3), {})\n"

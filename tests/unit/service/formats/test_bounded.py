@@ -14,7 +14,7 @@ from starlette.types import Message
 from service.callers import LOCAL
 from service.formats.body import bounded, buffered
 from service.formats.catalogue import READERS
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from service.guard import LightBodies, RequestMemory, Slots
 from service.settings import Settings
 from tests.body_formats import WRITE_ARRAYS

@@ -11,7 +11,7 @@ import zstandard
 from calibrant.core.errors import CalibrationError
 from service.errors import UnsupportedMediaType
 from service.formats.body import read_encoding, unpack
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from tests.unit.io.refused import refused
 
 TEXT = bytes(range(256)) * 3000

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from service.errors import MalformedJson
+from service.formats.format import BodyLimits
 from service.formats.json_body import read_json
-from service.formats.payload import BodyLimits
 from tests.traced import PeakOf
 from tests.unit.io.refused import refused
 

@@ -16,6 +16,7 @@ import pytest
 from calibrant.core.errors import CalibrationError
 from calibrant.io.strict import CLASSIFICATION
 from service.errors import InvalidField, MalformedJson, TooLarge
+from service.formats.format import BodyLimits
 from service.formats.json_body import (
     LONGEST,
     MOST_MEMBERS,
@@ -27,7 +28,6 @@ from service.formats.json_body import (
     read_document,
     read_json,
 )
-from service.formats.payload import BodyLimits
 from tests.unit.io.refused import refused
 
 LIMITS = BodyLimits(max_unpacked_bytes=1 << 30, max_rows=10_000_000, max_classes=1000, max_json_depth=12)

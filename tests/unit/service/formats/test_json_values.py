@@ -11,9 +11,9 @@ from starlette.datastructures import Headers
 
 from service.errors import TooLarge
 from service.formats.body import BINARY_EVENT, Sent
+from service.formats.format import Body, BodyLimits
 from service.formats.json_body import read_json
 from service.formats.media import EVENT, EVENTS
-from service.formats.payload import Body, BodyLimits
 from service.inference.infer import read_request
 from tests.body_formats import JSON, JSONL, NDJSON, class_monitor
 

@@ -21,7 +21,7 @@ from calibrant.io.files import read_sheet
 from service.errors import TooLarge
 from service.formats.body import Sent, read_body, unpack
 from service.formats.catalogue import READERS, ROWS_READERS
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from service.inference.infer import read_request, read_tensor, split
 from tests.body_formats import WRITE_ARRAYS, WRITE_ROWS, class_monitor
 from tests.unit.io.memory import peak_of

@@ -22,7 +22,7 @@ from service.formats.documents import (
     read_json_rows,
     read_lines,
 )
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from tests.body_formats import ARROW, NPZ, class_monitor
 
 LIMITS = BodyLimits(max_unpacked_bytes=10_000, max_rows=4, max_classes=10, max_json_depth=8)

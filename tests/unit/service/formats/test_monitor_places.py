@@ -9,7 +9,7 @@ import pytest
 from backend.monitors.rows import MonitorRows, Why, together
 from service.formats.catalogue import ROWS_READERS
 from service.formats.documents import read_json_rows, read_lines
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from tests.body_formats import ARROW, class_monitor
 from tests.packed import arrow
 from tests.traced import PeakOf

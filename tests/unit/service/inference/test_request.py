@@ -7,7 +7,7 @@ import pytest
 
 from calibrant.core.errors import CalibrationError
 from service.errors import InvalidField, MalformedJson, TooLarge, UnsupportedMediaType
-from service.formats.payload import BodyLimits
+from service.formats.format import BodyLimits
 from service.inference.infer import check_media_type, read_request, split
 
 LIMITS = BodyLimits(1 << 30, 1_000_000, 1_000, 32)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from service.errors import NotAcceptable
-from service.formats.answers import choose
+from service.headers import choose
 
 OFFERED = ["application/json", "application/x-npz", "text/csv"]
 
