@@ -22,9 +22,9 @@ Typed = Callable[[str], Result]
 
 def values_of(typed: Typed, line: str) -> dict[str, float]:
     """Run a line that evaluates, and return the value of each measure."""
-    result = typed(f"{line} --json")
-    assert result.exit_code == 0, result.stderr
-    return {name: measure["value"] for name, measure in json.loads(result.stdout)["measures"].items()}
+    completed = typed(f"{line} --json")
+    assert completed.exit_code == 0, completed.stderr
+    return {name: measure["value"] for name, measure in json.loads(completed.stdout)["measures"].items()}
 
 
 def commands_of(message: str) -> list[str]:

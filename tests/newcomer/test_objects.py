@@ -32,8 +32,8 @@ def test_records_and_structs_have_columns(pets: Any) -> None:
     """Evaluate and calibrate records of numpy, a struct of polars and lists of Arrow."""
     expected = calibrant.evaluate(pets[_NAMES], pets["species"])["ece"].value
     records = pets[_NAMES].to_records(index=False)
-    for given in (records, records[["dog", "bird", "cat"]], pl.from_pandas(pets[_NAMES]).to_struct()):
-        assert calibrant.evaluate(given, pets["species"])["ece"].value == pytest.approx(expected)
+    for predictions in (records, records[["dog", "bird", "cat"]], pl.from_pandas(pets[_NAMES]).to_struct()):
+        assert calibrant.evaluate(predictions, pets["species"])["ece"].value == pytest.approx(expected)
     fitted = calibrant.fit("temperature", records, pets["species"])
     np.testing.assert_allclose(fitted.apply(records), fitted.apply(pets[_NAMES]))
     lists = pa.array(pets[_NAMES].to_numpy().tolist())
@@ -73,7 +73,7 @@ def test_bytes_dates_and_enumerations_are_labels(scores: Any) -> None:
     cases: list[tuple[Any, dict[str, Any]]] = [
         (np.where(y == 1, b"yes", b"no"), {"pos_label": b"yes"}),
         (dates, {"pos_label": np.datetime64("2026-01-01")}),
-        ([Answer.YES if each else Answer.NO for each in y], {"class_names": Answer}),
+        ([Answer.YES if positive else Answer.NO for positive in y], {"class_names": Answer}),
         (np.where(y == 1, "yes", "no"), {"class_names": {"no": 0, "yes": 1}.keys()}),
     ]
     for labels, named in cases:
@@ -95,9 +95,9 @@ def test_results_with_arrays_are_compared(scores: Any) -> None:
     p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
     first, second = calibrant.tally(p[:300], y[:300]), calibrant.tally(p[300:], y[300:])
     estimator = calibrant.fit_performance_estimator(p, y)
-    for one, other in ((first, second), (calibrant.cost_plane(p, p**2, y), calibrant.cost_plane(p**2, p, y))):
-        assert pickle.loads(pickle.dumps(one)) == one
-        assert one != other
+    for result_of_one, other in ((first, second), (calibrant.cost_plane(p, p**2, y), calibrant.cost_plane(p**2, p, y))):
+        assert pickle.loads(pickle.dumps(result_of_one)) == result_of_one
+        assert result_of_one != other
     assert pickle.loads(pickle.dumps(estimator)) == estimator
     estimate = estimator.estimate(p)
     assert pickle.loads(pickle.dumps(estimate)) == estimate != estimator.estimate(p[:100])
@@ -138,8 +138,8 @@ def test_features_of_a_window_are_matched_by_name() -> None:
         calibrant.density_ratios(old, new.rename(columns={"age": "years"}))
     with pytest.raises(calibrant.CalibrationError, match=r"pass np.reshape\(reference, \(-1, 1\)\)"):
         calibrant.density_ratios(old["age"], new["age"])
-    one = [np.reshape(each["age"], (-1, 1)) for each in (old, new)]
-    np.testing.assert_array_equal(calibrant.density_ratios(*one), calibrant.density_ratios(old[["age"]], new[["age"]]))
+    ages = [np.reshape(frame["age"], (-1, 1)) for frame in (old, new)]
+    np.testing.assert_array_equal(calibrant.density_ratios(*ages), calibrant.density_ratios(old[["age"]], new[["age"]]))
 
 
 def test_maps_are_compared_by_names_that_are_strings(scores: Any) -> None:
@@ -242,6 +242,6 @@ def test_names_of_measures_may_be_in_any_column(scores: Any) -> None:
         assert calibrant.compare(p, y, fitted, measures=measures).keys() == ["ks", "ece"]
         by_size = calibrant.measure_by_size(p, y, measures=measures, start=500, start_repetitions=2)
         assert list(by_size.curves) == ["ks", "ece"]
-    found = calibrant.evaluate_distribution([1.0, 2.0], mean=[1.0, 1.0], std=[1.0, 1.0], measures=np.array(["mae"]))  # type: ignore[arg-type]
-    assert found.keys() == ["mae"]
+    report = calibrant.evaluate_distribution([1.0, 2.0], mean=[1.0, 1.0], std=[1.0, 1.0], measures=np.array(["mae"]))  # type: ignore[arg-type]
+    assert report.keys() == ["mae"]
     assert calibrant.evaluate(p, y, diagrams=np.array(["corp"])).diagrams is not None  # type: ignore[arg-type]

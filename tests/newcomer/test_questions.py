@@ -29,10 +29,12 @@ def test_costs_have_a_threshold_with_its_cost_and_net_benefit(typed: Typed, tabl
     best = calibrant.best_threshold(table["p"], table["y"], costs=(1, 5))
     assert best.threshold == pytest.approx(1 / 6)
     assert best["net-benefit"].interval is not None
-    found = typed("calibrant decide scores.csv --prediction p --label y --costs 1,5")
-    assert found.exit_code == 0, found.stderr
-    assert "threshold 0.1666666667" in found.stdout
-    assert {"cost", "excess-cost", "net-benefit"} <= {line.split()[0] for line in found.stdout.splitlines()[1:] if line}
+    completed = typed("calibrant decide scores.csv --prediction p --label y --costs 1,5")
+    assert completed.exit_code == 0, completed.stderr
+    assert "threshold 0.1666666667" in completed.stdout
+    assert {"cost", "excess-cost", "net-benefit"} <= {
+        line.split()[0] for line in completed.stdout.splitlines()[1:] if line
+    }
 
 
 @pytest.mark.parametrize("costs", [{"fp": 1, "fn": 5}, 5, (1,), "1,5", "15", (1, 0)])
@@ -58,8 +60,8 @@ def test_the_top_hundred_rows_have_a_threshold(typed: Typed, table: pd.DataFrame
     """Investigators can look at 100 cases."""
     best = calibrant.best_threshold(table["p"], table["y"], capacity=100)
     assert int((table["p"] >= best.threshold).sum()) == 100
-    found = json.loads(typed("calibrant decide scores.csv --prediction p --label y --capacity 100 --json").stdout)
-    assert found["threshold"] == pytest.approx(best.threshold)
+    printed = json.loads(typed("calibrant decide scores.csv --prediction p --label y --capacity 100 --json").stdout)
+    assert printed["threshold"] == pytest.approx(best.threshold)
 
 
 def test_a_required_recall_is_guaranteed_or_refused_with_what_is_missing(table: pd.DataFrame) -> None:
@@ -88,10 +90,10 @@ def test_a_decision_curve_of_two_columns_is_a_table(typed: Typed, table: pd.Data
     """Type the columns of both models."""
     del table
     command = "calibrant decide scores.csv --prediction p --prediction other --label y --thresholds 0.1,0.3"
-    found = typed(command)
-    assert found.exit_code == 0, found.stderr
-    assert "p - other" in found.stdout
-    assert "treat all" in found.stdout
+    completed = typed(command)
+    assert completed.exit_code == 0, completed.stderr
+    assert "p - other" in completed.stdout
+    assert "treat all" in completed.stdout
 
 
 def test_decisions_about_patients_have_longer_intervals(typed: Typed, table: pd.DataFrame) -> None:
@@ -163,39 +165,39 @@ def test_the_names_of_the_field_are_measures(typed: Typed, table: pd.DataFrame) 
     """Ask for calibration in the large, the slope and O/E."""
     del table
     line = "calibrant evaluate scores.csv --prediction p --label y"
-    found = values_of(
+    values_printed = values_of(
         typed, f"{line} --measure calibration-in-the-large --measure calibration-slope --measure oe-ratio"
     )
-    assert list(found) == ["calibration-in-the-large", "calibration-slope", "oe-ratio"]
-    assert found["oe-ratio"] < 1.0
+    assert list(values_printed) == ["calibration-in-the-large", "calibration-slope", "oe-ratio"]
+    assert values_printed["oe-ratio"] < 1.0
 
 
 def test_an_integrated_calibration_index_names_its_smoother(table: pd.DataFrame) -> None:
     """Ask for the ICI, and look which curve it is from."""
-    result = calibrant.evaluate(table["p"], table["y"], measures=["ici"], interval=0.95)["ici"]
-    assert result.definition["curve"] == "loess"
-    assert result.interval is not None
+    measure = calibrant.evaluate(table["p"], table["y"], measures=["ici"], interval=0.95)["ici"]
+    assert measure.definition["curve"] == "loess"
+    assert measure.interval is not None
 
 
 def test_a_validation_is_planned(typed: Typed) -> None:
     """Ask how many patients are needed."""
-    found = typed("calibrant sample-size --logit-normal -1.5 1")
-    assert found.exit_code == 0, found.stderr
-    assert "events" in found.stdout
+    completed = typed("calibrant sample-size --logit-normal -1.5 1")
+    assert completed.exit_code == 0, completed.stderr
+    assert "events" in completed.stdout
 
 
 def test_a_validation_with_few_events_warns(table: pd.DataFrame) -> None:
     """Validate on 60 rows."""
-    result = calibrant.evaluate(table["p"][:60], table["y"][:60], measures=["calibration-slope"])
-    assert "100 of each are advised" in (result["calibration-slope"].problem or "")
+    report = calibrant.evaluate(table["p"][:60], table["y"][:60], measures=["calibration-slope"])
+    assert "100 of each are advised" in (report["calibration-slope"].problem or "")
 
 
 def test_rows_of_patients_have_longer_intervals_on_the_command_line(typed: Typed, table: pd.DataFrame) -> None:
     """Name the column of the patients, and choose the variance of other software."""
     del table
     line = "calibrant evaluate scores.csv --prediction p --label y --measure calibration-slope --interval 0.95"
-    found = typed(f"{line} --cluster patient --cluster-variance cr1")
-    assert found.exit_code == 0, found.stderr
+    completed = typed(f"{line} --cluster patient --cluster-variance cr1")
+    assert completed.exit_code == 0, completed.stderr
     compared = "calibrant compare scores.csv --prediction p --prediction other --label y"
     assert typed(f"{compared} --cluster patient --cluster-variance cr1").exit_code == 0
     assert "needs --cluster" in typed(f"{compared} --cluster-variance cr1").stderr
@@ -205,9 +207,9 @@ def test_click_rates_are_checked_by_site(typed: Typed, table: pd.DataFrame) -> N
     """Predicted over observed clicks, in all and by site."""
     del table
     line = "calibrant evaluate scores.csv --prediction p --label y --group site --measure pcoc"
-    found = json.loads(typed(f"{line} --measure normalised-entropy --json").stdout)
-    assert found["measures"]["pcoc"]["value"] > 1.0
-    assert set(found["groups"]) == {"north", "south"}
+    printed = json.loads(typed(f"{line} --measure normalised-entropy --json").stdout)
+    assert printed["measures"]["pcoc"]["value"] > 1.0
+    assert set(printed["groups"]) == {"north", "south"}
 
 
 # --- Honest defaults
@@ -216,10 +218,10 @@ def test_click_rates_are_checked_by_site(typed: Typed, table: pd.DataFrame) -> N
 def test_the_first_screen_has_one_error_three_scores_and_one_test(typed: Typed, table: pd.DataFrame) -> None:
     """Evaluate a file, and read what is printed."""
     del table
-    found = json.loads(typed("calibrant evaluate scores.csv --prediction p --label y --json").stdout)["measures"]
-    assert list(found) == ["ece", "squared-ece", "log-loss", "brier", "auroc", "smooth-test"]
-    assert found["ece"]["interval"] is not None
-    assert [name for name, measure in found.items() if measure["p_value"] is not None] == ["smooth-test"]
+    printed = json.loads(typed("calibrant evaluate scores.csv --prediction p --label y --json").stdout)["measures"]
+    assert list(printed) == ["ece", "squared-ece", "log-loss", "brier", "auroc", "smooth-test"]
+    assert printed["ece"]["interval"] is not None
+    assert [name for name, measure in printed.items() if measure["p_value"] is not None] == ["smooth-test"]
 
 
 def test_percentages_and_missing_rows_need_a_flag(typed: Typed, table: pd.DataFrame) -> None:
@@ -230,9 +232,9 @@ def test_percentages_and_missing_rows_need_a_flag(typed: Typed, table: pd.DataFr
     line = "calibrant evaluate percent.csv --prediction p --label y"
     assert typed(line).exit_code != 0
     assert typed(f"{line} --scale percent").exit_code != 0
-    found = typed(f"{line} --scale percent --drop-missing")
-    assert found.exit_code == 0, found.stderr
-    assert "rows: 1 of 600 left out" in found.stderr
+    completed = typed(f"{line} --scale percent --drop-missing")
+    assert completed.exit_code == 0, completed.stderr
+    assert "rows: 1 of 600 left out" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -255,9 +257,9 @@ def test_every_question_has_the_flag_that_leaves_out_missing_rows(typed: Typed, 
     refused = typed(f"calibrant {line}")
     assert refused.exit_code == 1
     assert "--drop-missing" in refused.stderr
-    found = typed(f"calibrant {line} --drop-missing")
-    assert found.exit_code == 0, found.stderr
-    assert "rows: 2 of 600 left out" in found.stderr
+    completed = typed(f"calibrant {line} --drop-missing")
+    assert completed.exit_code == 0, completed.stderr
+    assert "rows: 2 of 600 left out" in completed.stderr
 
 
 def test_a_diagram_of_a_rare_event_has_logit_axes(table: pd.DataFrame) -> None:
@@ -269,12 +271,12 @@ def test_a_diagram_of_a_rare_event_has_logit_axes(table: pd.DataFrame) -> None:
 
 def test_a_recommendation_has_its_reason(typed: Typed, table: pd.DataFrame) -> None:
     """Ask what to do."""
-    found = calibrant.recommend(table["p"], table["y"])
-    assert found.method in calibrant.METHODS
-    assert any("Log loss" in reason for reason in found.reasons)
+    recommendation = calibrant.recommend(table["p"], table["y"])
+    assert recommendation.method in calibrant.METHODS
+    assert any("Log loss" in reason for reason in recommendation.reasons)
     shown = typed("calibrant recommend scores.csv --prediction p --label y")
-    assert found.headline in shown.stdout
-    fit = f"fit scores.csv --prediction p --label y --method {found.method} --reduction binary"
+    assert recommendation.headline in shown.stdout
+    fit = f"fit scores.csv --prediction p --label y --method {recommendation.method} --reduction binary"
     assert fit in " ".join(shown.stderr.split())
 
 

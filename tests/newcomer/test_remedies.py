@@ -202,9 +202,9 @@ def test_every_remedy_that_a_refused_file_prints_works_when_it_is_typed(typed: T
         Path("preds.csv").write_bytes(case.data.encode() if isinstance(case.data, str) else case.data)
         refused = typed(_line(case))
         for command in _remedies(refused.stderr, _line(case)):
-            found = typed(command)
-            assert found.exit_code == 0 or "--map-label" in found.stderr, (name, command, found.stderr)
-            for last in _remedies(found.stderr, command) if found.exit_code else ():
+            completed = typed(command)
+            assert completed.exit_code == 0 or "--map-label" in completed.stderr, (name, command, completed.stderr)
+            for last in _remedies(completed.stderr, command) if completed.exit_code else ():
                 assert typed(last).exit_code == 0, (name, last)
             tried.add(name)
     assert len(tried) > 20

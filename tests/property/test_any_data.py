@@ -108,8 +108,8 @@ def _measured(name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction:
         report = calibrant.evaluate(predictions, labels, measures=[name], reduction=reduction, **how)
     except CalibrationError:
         return
-    for result in report.measures.values():
-        for number in (result.value, result.debiased, result.p_value):
+    for measure in report.measures.values():
+        for number in (measure.value, measure.debiased, measure.p_value):
             assert number is None or not np.isnan(number), name
 
 
@@ -149,12 +149,12 @@ def _fitted(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
             "class_weights": np.geomspace(1e-9, 1e9, predictions.shape[1] if predictions.ndim == 2 else 2).tolist()
         }
     try:
-        found = calibrant.fit(name, predictions, labels, **how).apply(predictions)
+        calibrated = calibrant.fit(name, predictions, labels, **how).apply(predictions)
     except CalibrationError:
         return
-    assert np.isfinite(found).all()
-    assert found.min() >= 0.0
-    assert found.max() <= 1.0
+    assert np.isfinite(calibrated).all()
+    assert calibrated.min() >= 0.0
+    assert calibrated.max() <= 1.0
 
 
 @pytest.mark.slow

@@ -24,9 +24,9 @@ def batch() -> tuple[Any, Any]:
 def test_the_default_report_has_an_error_with_its_interval_scores_and_one_p_value(batch: tuple[Any, Any]) -> None:
     report = calibrant.evaluate(*batch)
     assert list(report.measures) == ["ece", "squared-ece", "log-loss", "brier", "auroc", "smooth-test"]
-    assert [key for key, found in report.measures.items() if found.interval is None] == ["smooth-test"]
-    assert [key for key, found in report.measures.items() if found.p_value is not None] == ["smooth-test"]
-    assert [found.problem for found in report.measures.values()] == [None] * 6
+    assert [key for key, measure in report.measures.items() if measure.interval is None] == ["smooth-test"]
+    assert [key for key, measure in report.measures.items() if measure.p_value is not None] == ["smooth-test"]
+    assert [measure.problem for measure in report.measures.values()] == [None] * 6
     assert report.n == 2000
     assert report.reduction == "binary"
     assert report.after is None

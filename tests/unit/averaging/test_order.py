@@ -75,9 +75,9 @@ def test_the_default_map_of_an_event_keeps_the_order_of_the_rows_and_their_auroc
 
 def test_without_keep_order_the_map_may_reorder_rows() -> None:
     p, y = _spikes(0.1)
-    free, kept = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
+    free, ordered = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
     assert np.diff(free.apply(GRID)).min() < -0.01
-    np.testing.assert_array_equal(calibrant.fit("averaged", p, y).apply(GRID), kept.apply(GRID))
+    np.testing.assert_array_equal(calibrant.fit("averaged", p, y).apply(GRID), ordered.apply(GRID))
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_the_measure_of_falling_frequencies_is_that_of_a_free_map_without_keep_o
     y = (np.random.default_rng(1).random(2000) < 1.0 - p).astype(np.int64)
     measures: list[Any] = [{"name": "ece-averaged", "keep_order": False, "as": "free"}, "ece-averaged"]
     with pytest.warns(UserWarning, match="predictions are clearly lower"):
-        free, ordered = (result.value for result in calibrant.evaluate(p, y, measures=measures).measures.values())
+        free, ordered = (measure.value for measure in calibrant.evaluate(p, y, measures=measures).measures.values())
     assert free == pytest.approx(0.5, abs=0.02)
     assert ordered == pytest.approx(0.25, abs=0.02)
 

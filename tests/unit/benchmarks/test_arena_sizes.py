@@ -29,9 +29,9 @@ def _write(path: Path, groups: dict[str, dict[str, Array]]) -> None:
         file.attrs["source"], file.attrs["problem_type"] = "tabrepo", path.stem.rpartition("-")[2]
         for name, arrays in groups.items():
             group = file.create_group(name)
-            for key, values in arrays.items():
+            for key, array in arrays.items():
                 kind = np.int32 if key.startswith("labels") else np.float32
-                group.create_dataset(key, data=np.asarray(values, dtype=kind), compression="gzip")
+                group.create_dataset(key, data=np.asarray(array, dtype=kind), compression="gzip")
 
 
 def _arrays(**changes: Array) -> dict[str, Array]:
@@ -128,16 +128,16 @@ def test_a_network_learns_and_smoothed_labels_make_it_less_confident(residual: b
 )
 def test_a_verdict_follows_from_the_interval_of_the_difference(gap: float, expected: str) -> None:
     share = (1.0 + gap) / 2.0
-    found = boards.rates(np.full((8, 2), [share, 1.0 - share]), np.arange(8))
-    assert boards.verdict(found, 0, 8) == expected
+    rates = boards.rates(np.full((8, 2), [share, 1.0 - share]), np.arange(8))
+    assert boards.verdict(rates, 0, 8) == expected
 
 
 def test_an_interval_that_allows_a_rival_to_be_ahead_is_behind() -> None:
     shares = np.array([0.9, 0.1, 0.9, 0.1, 0.9, 0.1])
-    found = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
-    assert found.difference(0, 1)[0] == pytest.approx(0.0)
-    assert boards.verdict(found, 0, 6) == "behind"
-    assert boards.verdict(found, 0, 4) == "too few data sets"
+    rates = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
+    assert rates.difference(0, 1)[0] == pytest.approx(0.0)
+    assert boards.verdict(rates, 0, 6) == "behind"
+    assert boards.verdict(rates, 0, 4) == "too few data sets"
 
 
 def test_the_refinement_of_two_classes_depends_on_the_order_of_rows_alone() -> None:

@@ -79,9 +79,9 @@ def test_a_value_above_the_goal_is_bold() -> None:
 
 
 def test_no_search_for_one_piece_ends_below_the_library() -> None:
-    found = searches(("pl", "log-loss", 1, "beta1", 100, 0))
-    assert found["quantiles"] - min(found.values()) <= GOAL
-    assert set(found) == {"quantiles", "several", "random starts", "minimize of SciPy"}
+    losses = searches(("pl", "log-loss", 1, "beta1", 100, 0))
+    assert losses["quantiles"] - min(losses.values()) <= GOAL
+    assert set(losses) == {"quantiles", "several", "random starts", "minimize of SciPy"}
 
 
 def test_other_searches_find_what_a_bad_start_misses() -> None:

@@ -80,10 +80,10 @@ def test_the_gradient_is_that_of_the_objective() -> None:
         f = x @ at
         return float((w * (y * f - np.logaddexp(0.0, f))).sum() - (at * at / variance[0]).sum() / 2)
 
-    found = gradient_of(x, np.zeros(40), w[None], (w * y)[None], variance, theta)[0]
+    gradient = gradient_of(x, np.zeros(40), w[None], (w * y)[None], variance, theta)[0]
     for k, step in enumerate(np.eye(3) * 1e-6):
         expected = (objective(theta[0] + step) - objective(theta[0] - step)) / 2e-6
-        assert found[k] == pytest.approx(expected, abs=1e-6)
+        assert gradient[k] == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_gradient_of_temperature_scaling_bounds_the_slope_at_the_optimum() -> None:
@@ -115,8 +115,8 @@ def test_the_gain_of_structured_scaling_is_that_of_fits_outside_the_folds(method
     p, y = drawn(900, 5, 0.02)
     w = np.random.default_rng(0).integers(0, 3, 900)
     fitted = calibrant.fit(method, p, y, weights=w)
-    kept = w > 0
-    p, y, w = p[kept], y[kept], w[kept].astype(float)
+    weighted = w > 0
+    p, y, w = p[weighted], y[weighted], w[weighted].astype(float)
     rows = rows_of(whole_vector(read_batch(p, y, weights=w)), GAIN_FOLDS, 0)
     member = RegressionMember(method, diagonal=method == "svs").fit(rows)
     before = np.log(np.maximum(rows.p, 2.0**-52))
@@ -132,8 +132,8 @@ def test_the_gain_of_matrices_of_many_classes_is_that_of_one_fold() -> None:
     gain = fitted.diagnostics["held_out_gain"]
     assert gain["rows"] == 1000
     new = np.arange(3000), y[3000:]
-    given = softmax(1.5 * z[3000:], axis=1)[new]
-    measured = float(np.mean(np.log(fitted.apply(1.5 * z[3000:])[new] / given)))
+    predicted = softmax(1.5 * z[3000:], axis=1)[new]
+    measured = float(np.mean(np.log(fitted.apply(1.5 * z[3000:])[new] / predicted)))
     assert abs(gain["log_loss"] - measured) < 4 * gain["standard_error"]
     assert fitted.diagnostics["gradient"] < 1e-4
 

@@ -36,8 +36,8 @@ def _batch(
     labels[:n_classes] = np.arange(n_classes)
     P = np.exp(1.5 * z)
     weights = random.integers(1, 4, n) / (1.0 if kind == "frequency" else 3.0) if weighted else None
-    given = 1.5 * z if scale == "logit" else P / P.sum(axis=1, keepdims=True)
-    return read_batch(given, labels, weights, kind=kind, scale=scale)
+    predictions = 1.5 * z if scale == "logit" else P / P.sum(axis=1, keepdims=True)
+    return read_batch(predictions, labels, weights, kind=kind, scale=scale)
 
 
 def _through_parts(asked: Fitting, batch: Batch, parts: int) -> Any:

@@ -67,31 +67,31 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
 def test_a_wrong_command_is_answered_with_the_right_one(
     run: Run, csv: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    found = run(*(str(csv) if word == "FILE" else word for word in arguments))
-    assert found.exit_code == code
-    assert message in _text(found.stderr)
+    completed = run(*(str(csv) if word == "FILE" else word for word in arguments))
+    assert completed.exit_code == code
+    assert message in _text(completed.stderr)
 
 
 def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
-    out = tmp_path / "map.json"
-    found = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", out)
-    assert "fitted isotonic (binary) to 210 rows" in found.stderr
-    assert "held-out scores (90 rows) of the event binary: log loss " in found.stderr
-    assert "in-sample" in run("evaluate", csv, "--map", out).stdout  # 210 of the 300 rows are those of the fit
+    output = tmp_path / "map.json"
+    completed = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", output)
+    assert "fitted isotonic (binary) to 210 rows" in completed.stderr
+    assert "held-out scores (90 rows) of the event binary: log loss " in completed.stderr
+    assert "in-sample" in run("evaluate", csv, "--map", output).stdout  # 210 of the 300 rows are those of the fit
 
 
 def test_clusters_are_held_out_whole_and_stay_in_one_fold(run: Run, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     p = random.random(300)
     labels, sites = (random.random(300) < p).astype(int), np.arange(300) // 10
-    file, out = tmp_path / "sites.csv", tmp_path / "map.json"
+    file, output = tmp_path / "sites.csv", tmp_path / "map.json"
     lines = [f"{a!r},{b},site {c}" for a, b, c in zip(p.tolist(), labels, sites, strict=True)]
     file.write_text("\n".join(["p,label,site", *lines, ""]), "utf-8")
-    run("fit", file, "--method", "spline", "--cluster", "site", "--out", out)
+    run("fit", file, "--method", "spline", "--cluster", "site", "--out", output)
     local = calibrant.fit("spline", p, labels, clusters=[f"site {c}" for c in sites])
-    assert json.loads(out.read_bytes())["parameters"] == local.to_document()["parameters"]
-    found = run("fit", file, "--method", "platt", "--cluster", "site", "--holdout", "0.3", "--out", out)
-    assert "fitted platt (binary) to 210 rows" in found.stderr
+    assert json.loads(output.read_bytes())["parameters"] == local.to_document()["parameters"]
+    completed = run("fit", file, "--method", "platt", "--cluster", "site", "--holdout", "0.3", "--out", output)
+    assert "fitted platt (binary) to 210 rows" in completed.stderr
     assert run("fit", file, "--method", "spline", "--cluster", "nowhere").exit_code == 1
 
 
@@ -102,8 +102,8 @@ def test_class_names_go_from_a_map_to_its_output(run: Run, tmp_path: Path) -> No
     rows = [f"{','.join(map(repr, row.tolist()))},{name}" for row, name in zip(probs, names, strict=True)]
     file, document = tmp_path / "pets.csv", tmp_path / "pets.json"
     file.write_text("\n".join(["bird,cat,dog,species", *rows, ""]), "utf-8")
-    found = run("fit", file, "--method", "isotonic", "--out", document)
-    assert "reduction: classwise" in found.stderr
+    completed = run("fit", file, "--method", "isotonic", "--out", document)
+    assert "reduction: classwise" in completed.stderr
     assert json.loads(document.read_bytes())["class_names"] == ["bird", "cat", "dog"]
     turned = [",".join([*reversed(row.split(",")[:3])]) for row in rows]
     by_name = run("calibrate", "-", "--map", document, stdin="\n".join(["dog,cat,bird", *turned, ""]).encode())
@@ -116,23 +116,23 @@ def test_decimal_commas_are_written_as_they_are_read(run: Run, tmp_path: Path) -
     file, document = tmp_path / "excel.csv", tmp_path / "map.json"
     file.write_text("sep=;\ny;p\n1;0,75\n0;0,25\n1;0,5\n0;0,5\n", "utf-8")
     assert run("fit", file, "--decimal", ",", "--method", "isotonic", "--out", document).exit_code == 0
-    found = run("calibrate", file, "--decimal", ",", "--map", document)
-    assert found.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
+    completed = run("calibrate", file, "--decimal", ",", "--map", document)
+    assert completed.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
 def test_columns_that_are_only_passed_on_keep_what_the_file_says(run: Run, tmp_path: Path, suffix: str) -> None:
-    file, document, out = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"
+    file, document, output = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"
     cells = ["007,1.10,+1,1,0.50,1e-04,12345678901234567890,1", "8,1.2,2,0,0.25,0.5,1,0"]
     rows = [f'"{i}",{cells[i % 2]}' for i in range(40_000)]
     file.write_text("\n".join(['"",id,version,sign,n,p,w,long,y', *rows, ""]), "utf-8")
     options = ["--prediction", "p", "--method", "platt", "--out", document]
     assert run("fit", file, "--label", "y", *options).exit_code == 0
-    found = run("calibrate", file, "--map", document, "--prediction", "p", "--out", out)
-    assert found.exit_code == 0, found.stderr
+    completed = run("calibrate", file, "--map", document, "--prediction", "p", "--out", output)
+    assert completed.exit_code == 0, completed.stderr
     read = pyarrow.parquet.read_table if suffix == ".parquet" else pyarrow.feather.read_table
-    table = read(out).slice(0, 2).drop_columns(["calibrated"])
+    table = read(output).slice(0, 2).drop_columns(["calibrated"])
     assert table.to_pydict() == {
         "": [0, 1],
         "id": ["007", "8"],

@@ -24,9 +24,9 @@ def table(tmp_path: Path) -> Path:
 
 def test_sets_of_two_classes_need_not_sum_to_one(table: Path) -> None:
     arguments = ["coverage", str(table), *FLAGS, "--weight", "w", "--weights-kind", "frequency", "--alpha", "0.1"]
-    result = CliRunner().invoke(app, [*arguments, "--json"])
-    assert result.exit_code == 0, result.stderr
-    found = calibrant.evaluate_sets(
+    completed = CliRunner().invoke(app, [*arguments, "--json"])
+    assert completed.exit_code == 0, completed.stderr
+    evaluation = calibrant.evaluate_sets(
         [["ant"], ["ant", "bee"], [], ["bee"]],
         ["ant", "bee", "bee", "ant"],
         class_names=["ant", "bee"],
@@ -34,7 +34,7 @@ def test_sets_of_two_classes_need_not_sum_to_one(table: Path) -> None:
         weights_kind="frequency",
         alpha=0.1,
     )
-    assert json.loads(result.stdout) == found.to_dict()
+    assert json.loads(completed.stdout) == evaluation.to_dict()
     assert "size-stratified violation" in CliRunner().invoke(app, arguments).stdout
 
 

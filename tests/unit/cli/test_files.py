@@ -43,12 +43,12 @@ def test_an_unreadable_file_prints_one_line(
 ) -> None:
     path = tmp_path / "preds.csv"
     path.write_bytes(content)
-    found = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
-    assert found.exit_code == 1
-    assert found.stdout == ""
-    (line,) = [line for line in found.stderr.splitlines() if message in line]
+    completed = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
+    assert completed.exit_code == 1
+    assert completed.stdout == ""
+    (line,) = [line for line in completed.stderr.splitlines() if message in line]
     assert line.startswith(f"calibrant: {path if through == 'file' else 'standard input'}: ")
-    assert len(found.stderr.splitlines()) == 1
+    assert len(completed.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_the_command_that_names_an_encoding_runs(
     message, command = error.splitlines()
     assert message.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in message
     assert command.endswith(f" --encoding {offered}")
-    found = run(*shlex.split(command)[1:])
-    assert found.exit_code == 0
-    assert ["brier", "0.1562"] in map(str.split, found.stdout.splitlines())
+    completed = run(*shlex.split(command)[1:])
+    assert completed.exit_code == 0
+    assert ["brier", "0.1562"] in map(str.split, completed.stdout.splitlines())
 
 
 def test_ids_times_and_clusters_that_are_not_utf_8_are_refused(run: Run, tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_probabilities_with_labels_as_bigquery_writes_them_are_columns(run: Run,
         for y, p in zip(rows["y"], rows["p"], strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = run("evaluate", path, "--reduction", "binary", "--measure", "brier").stdout.split()[-1]
-    assert found == run("evaluate", csv, "--measure", "brier").stdout.split()[-1]
+    brier = run("evaluate", path, "--reduction", "binary", "--measure", "brier").stdout.split()[-1]
+    assert brier == run("evaluate", csv, "--measure", "brier").stdout.split()[-1]
 
 
 def test_a_submission_without_labels_names_the_column_of_its_predictions(run: Run, tmp_path: Path) -> None:
@@ -286,16 +286,16 @@ def test_a_missing_column_is_reported_with_the_nearest_name(
 
 def test_semicolons_and_a_byte_order_mark_are_read_and_printed(run: Run, csv_text: str) -> None:
     plain = run("evaluate", "-", stdin=csv_text.encode())
-    found = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
-    assert found.stdout == plain.stdout
-    assert "separated by semicolons" in found.stderr
+    completed = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
+    assert completed.stdout == plain.stdout
+    assert "separated by semicolons" in completed.stderr
 
 
 def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: Path) -> None:
     rows = [line.split(",") for line in csv_text.splitlines()[1:]]
-    out = io.BytesIO()
-    np.savez(out, p=np.array([float(row[2]) for row in rows]), y=np.array([int(row[1]) for row in rows]))
-    assert run("evaluate", "-", stdin=out.getvalue()).stdout == run("evaluate", csv).stdout
+    file = io.BytesIO()
+    np.savez(file, p=np.array([float(row[2]) for row in rows]), y=np.array([int(row[1]) for row in rows]))
+    assert run("evaluate", "-", stdin=file.getvalue()).stdout == run("evaluate", csv).stdout
 
 
 @pytest.mark.parametrize(
@@ -317,10 +317,10 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
     ],
 )
 def test_a_wrong_request_names_its_flag(run: Run, csv: Path, arguments: list[str], code: int, message: str) -> None:
-    found = run("evaluate", csv, *arguments)
-    assert found.exit_code == code
-    assert message in " ".join(found.stderr.replace("│", " ").split())
-    assert "Traceback" not in found.stderr
+    completed = run("evaluate", csv, *arguments)
+    assert completed.exit_code == code
+    assert message in " ".join(completed.stderr.replace("│", " ").split())
+    assert "Traceback" not in completed.stderr
 
 
 def test_a_missing_file_is_reported_by_its_name(run: Run, tmp_path: Path) -> None:

@@ -46,17 +46,17 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plugin")
 def test_a_command_of_another_package_runs_and_is_listed() -> None:
-    found = CliRunner().invoke(app, ["greet", "Ada"])
-    assert (found.exit_code, found.stdout) == (0, "Hello Ada\n")
+    completed = CliRunner().invoke(app, ["greet", "Ada"])
+    assert (completed.exit_code, completed.stdout) == (0, "Hello Ada\n")
     assert "Greet someone." in CliRunner().invoke(app, ["--help"]).stdout
 
 
 @pytest.mark.usefixtures("plugin")
 def test_a_command_that_cannot_be_loaded_says_so_and_leaves_the_others_as_they_are() -> None:
     assert "evaluate" in CliRunner().invoke(app, ["--help"]).stdout
-    found = CliRunner().invoke(app, ["broken", "--anything", "else"])
-    assert found.exit_code == 1
-    assert "greeting:missing) cannot be loaded: AttributeError" in found.stderr
+    completed = CliRunner().invoke(app, ["broken", "--anything", "else"])
+    assert completed.exit_code == 1
+    assert "greeting:missing) cannot be loaded: AttributeError" in completed.stderr
     assert CliRunner().invoke(app, ["greet", "Ada"]).exit_code == 0
 
 

@@ -30,11 +30,11 @@ def npz(tmp_path: Path) -> Path:
 
 
 def made(run: Run, path: Path, *flags: str | Path) -> Page:
-    out = path.with_name("report.html")
-    found = run("report", path, *flags, "--out", out)
-    assert found.exit_code == 0, found.stderr
-    assert found.stderr.splitlines()[-1] == f"calibrant: wrote {out}"
-    return Page(out.read_text("utf-8"))
+    output = path.with_name("report.html")
+    completed = run("report", path, *flags, "--out", output)
+    assert completed.exit_code == 0, completed.stderr
+    assert completed.stderr.splitlines()[-1] == f"calibrant: wrote {output}"
+    return Page(output.read_text("utf-8"))
 
 
 def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) -> None:
@@ -68,15 +68,15 @@ def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) ->
 
 @pytest.mark.parametrize("name", ["r.pdf", "r.json"])
 def test_a_report_is_written_only_to_a_file_for_html(run: Run, csv: Path, name: str) -> None:
-    out = csv.with_name(name)
-    assert f"must end in .html or .htm, not {out.suffix}" in error_of(run("report", csv, "--out", out), 2)
-    assert not out.exists()
+    output = csv.with_name(name)
+    assert f"must end in .html or .htm, not {output.suffix}" in error_of(run("report", csv, "--out", output), 2)
+    assert not output.exists()
 
 
 @pytest.mark.parametrize("name", ["r.HTM", "report"])
 def test_a_report_needs_no_suffix(run: Run, csv: Path, name: str) -> None:
-    made = run("report", csv, "--out", csv.with_name(name))
-    assert made.exit_code == 0, made.stderr
+    completed = run("report", csv, "--out", csv.with_name(name))
+    assert completed.exit_code == 0, completed.stderr
     assert csv.with_name(name).read_text("utf-8").startswith("<!doctype html>")
 
 
@@ -97,9 +97,9 @@ def test_settings_of_the_environment_are_not_in_the_lines(run: Run, csv: Path) -
 
 
 def test_on_standard_output_there_is_the_report_alone(run: Run, csv: Path) -> None:
-    found = run("report", csv, "--out", "-")
-    assert found.stdout.startswith("<!doctype html>")
-    assert "wrote" not in found.stderr
+    completed = run("report", csv, "--out", "-")
+    assert completed.stdout.startswith("<!doctype html>")
+    assert "wrote" not in completed.stderr
 
 
 def test_a_url_with_a_password_is_left_out_of_the_line() -> None:
@@ -149,11 +149,11 @@ def test_columns_that_cannot_be_classes_are_compared_as_models(run: Run, scores:
 
 
 def test_models_in_standard_input_are_compared(run: Run, scores: Path, tmp_path: Path) -> None:
-    out = tmp_path / "piped.html"
-    result = run("report", "-", *MODELS, "--out", out, stdin=scores.read_bytes())
-    assert result.exit_code == 0, result.stderr
-    assert "each P(Y=1) of a model" in result.stderr
-    assert "Verdict on the models" in out.read_text("utf-8")
+    output = tmp_path / "piped.html"
+    completed = run("report", "-", *MODELS, "--out", output, stdin=scores.read_bytes())
+    assert completed.exit_code == 0, completed.stderr
+    assert "each P(Y=1) of a model" in completed.stderr
+    assert "Verdict on the models" in output.read_text("utf-8")
 
 
 def test_rows_that_a_model_lacks_are_left_out_for_all(run: Run, scores: Path) -> None:
@@ -164,8 +164,8 @@ def test_rows_that_a_model_lacks_are_left_out_for_all(run: Run, scores: Path) ->
 def test_columns_that_sum_to_1_stay_classes(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "sums.csv"
     path.write_text("y,a,b\n" + "0,0.75,0.25\n1,0.5,0.5\n" * 50, encoding="utf-8")
-    out = made(run, path, "--prediction", "a", "--prediction", "b")
-    assert "Verdict on the models" not in out.all("section")[0].text
+    page = made(run, path, "--prediction", "a", "--prediction", "b")
+    assert "Verdict on the models" not in page.all("section")[0].text
 
 
 def test_columns_that_no_option_names_are_not_compared(run: Run, scores: Path) -> None:

@@ -31,8 +31,8 @@ OTHER = replace(REVIEWED, id="proposal_2", map="map_2")
 def test_a_decision_about_a_reviewed_proposal_has_the_tag_of_that_one(
     decide: Any, path: str, waiting: Proposal, tag: str
 ) -> None:
-    found = answer(200, orjson.dumps(waiting.to_dict()), ETag='"of-waiting"')
-    taken = take(decide(Patience(), "inbox", if_match=REVIEWED), [found, found])
+    reply = answer(200, orjson.dumps(waiting.to_dict()), ETag='"of-waiting"')
+    taken = take(decide(Patience(), "inbox", if_match=REVIEWED), [reply, reply])
     read, decided = taken.requests
     assert (read.method, read.path) == ("GET", "/monitors/inbox/proposal")
     assert (decided.method, decided.path) == ("POST", f"/monitors/inbox/proposal/{path}")

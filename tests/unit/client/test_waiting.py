@@ -36,7 +36,7 @@ def _looked(status: str, **headers: str) -> Answer:
 def test_events_are_given_once_each_and_taken_up_behind_the_last() -> None:
     lines = [answer(), ": still here", "", *_event(1, "running"), "id: 2-0", "event: progress", CUT]
     taken = take(follow(PATIENCE, "/jobs/job_1/events", None), [*lines, answer(), *_event(2, "succeeded")])
-    assert [event.id for event in taken.given] == ["1-0", "2-0"]
+    assert [event.id for event in taken.items] == ["1-0", "2-0"]
     assert [request.headers.get("Last-Event-ID") for request in taken.requests] == [None, "1-0"]
     assert len(taken.pauses) == 1
 
@@ -50,7 +50,7 @@ def test_a_stream_without_events_is_abandoned() -> None:
         take(follow(PATIENCE, "/", None), [answer(503, Retry_After="0")] * 3)
     # A heartbeat is something.
     took = [answer(), ":", CUT] * 5
-    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).given == []
+    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).items == []
 
 
 def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_end() -> None:
@@ -65,7 +65,7 @@ def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_en
 
 def test_a_job_whose_events_are_not_given_is_looked_at_when_the_server_says() -> None:
     looks = [_looked("running", Retry_After=seconds) for seconds in ("2", "60", "0", "soon")]
-    came = [each for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for each in (look, stream)]
+    came = [response for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for response in (look, stream)]
     taken = take(wait(PATIENCE, "job_1"), [*came, _looked("succeeded")])
     assert taken.pauses == [2.0, 5.0, 0.1, 5.0]
     assert [request.path for request in taken.requests].count("/jobs/job_1/events") == 4

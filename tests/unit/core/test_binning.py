@@ -168,16 +168,16 @@ def test_cross_validated_scores_are_those_of_roofs_fitted_to_the_other_rows() ->
                 here = ~own & (place == j)
                 roof[j] = (rows.y[here] - rows.p[here]).mean()
             expected[count - 1] += np.mean((rows.p[own] + roof[place[own]] - rows.y[own]) ** 2) / 5
-    found = cross_validated_scores(event, "equal-width", folds=5, most=12, seed=3)
-    np.testing.assert_allclose(found, expected, atol=1e-14)
+    scores = cross_validated_scores(event, "equal-width", folds=5, most=12, seed=3)
+    np.testing.assert_allclose(scores, expected, atol=1e-14)
 
 
 @pytest.mark.parametrize(("kind", "binning"), [("ES_CV", "equal-mass"), ("EW_CV", "equal-width")])
 def test_cross_validation_agrees_with_the_reference(
     golden: dict[str, Any], golden_event: Event, kind: str, binning: Binning
 ) -> None:
-    found = cross_validated_scores(golden_event, binning, folds=10, most=40, seed=1)
-    np.testing.assert_allclose(found, golden[kind]["scores"], atol=1e-12)
+    scores = cross_validated_scores(golden_event, binning, folds=10, most=40, seed=1)
+    np.testing.assert_allclose(scores, golden[kind]["scores"], atol=1e-12)
     assert cross_validated_count(golden_event, binning, folds=10, most=40, seed=1) == golden[kind]["chosen"]
 
 

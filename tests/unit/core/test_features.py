@@ -66,7 +66,7 @@ def test_rows_are_chosen_by_number_and_by_mask() -> None:
 def test_numbers_become_categories_with_the_text_of_the_number() -> None:
     feature = Feature("zip", numbers=np.array([10115.0, np.nan, 0.5]))
     assert feature.as_categories().categories == ("0.5", "10115")
-    assert [text_of_number(value) for value in (1e300, -0.0, 0.1)] == ["1e+300", "0", "0.1"]
+    assert [text_of_number(number) for number in (1e300, -0.0, 0.1)] == ["1e+300", "0", "0.1"]
 
 
 @pytest.mark.parametrize(

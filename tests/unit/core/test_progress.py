@@ -36,8 +36,8 @@ def _batch(n: int = 300) -> Batch:
     return read_batch(*draw_event(n, 0, 1.3))
 
 
-def _run(asked: Any, batch: Batch, groups: Any = None, **given: Any) -> Any:
-    return asked.run(asked.check(batch, groups), **given)
+def _run(asked: Any, batch: Batch, groups: Any = None, **options: Any) -> Any:
+    return asked.run(asked.check(batch, groups), **options)
 
 
 def test_shares_add_up_and_never_fall() -> None:

@@ -28,9 +28,9 @@ W = np.linspace(0.5, 1.0, 60)
 
 def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
     asked = Costs([0.0, 0.3], [2.0, 9.0])
-    found = asked.run(asked.event(asked.check(read_batch(P, Y))), asked.event(asked.check(read_batch(P**2, Y))))
+    added = asked.run(asked.event(asked.check(read_batch(P, Y))), asked.event(asked.check(read_batch(P**2, Y))))
     whole = calibrant.cost_plane(P, P**2, Y, abstention=[0.0, 0.3], cost_ratios=[2.0, 9.0])
-    assert np.array_equal(found.relative, whole.relative)
+    assert np.array_equal(added.relative, whole.relative)
     events = [
         asked.event(asked.check(read_batch(predictions, CLASSES))) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))
     ]

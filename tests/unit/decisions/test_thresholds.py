@@ -179,9 +179,9 @@ def test_costs_of_rows_that_are_repeated_in_their_cluster_have_the_interval_of_t
 def test_the_net_benefit_beside_the_cost_is_that_of_the_decision_curve() -> None:
     best = calibrant.best_threshold(P, Y, costs=(1, 4))
     curve = calibrant.decision_curve(P, Y, thresholds=[0.2]).net_benefit
-    found = best["net-benefit"]
+    net_benefit = best["net-benefit"]
     ends = [float(end[0]) for end in (curve["model"].value, curve["model"].low, curve["model"].high)]
-    assert [found.value, *(found.interval or ())] == pytest.approx(ends, abs=1e-12)
-    assert found.parts["treat_all"] == pytest.approx(float(curve["treat all"].value[0]), abs=1e-12)
+    assert [net_benefit.value, *(net_benefit.interval or ())] == pytest.approx(ends, abs=1e-12)
+    assert net_benefit.parts["treat_all"] == pytest.approx(float(curve["treat all"].value[0]), abs=1e-12)
     # A cost of 4 for each event, minus 4 times the net benefit, is the cost.
     assert 4.0 * (float(np.mean(Y)) - ends[0]) == pytest.approx(best["cost"].value, abs=1e-12)

@@ -105,8 +105,8 @@ def test_options_of_the_fit_are_those_of_the_measure(method: str, options: dict[
 @pytest.mark.parametrize(("method", "folds"), [("iop-op", 3), ("iop-oi", 3), ("mli-spline", 5), ("isotonic", 10)])
 def test_folds_are_by_default_those_of_the_method(method: str, folds: int) -> None:
     p, y, _ = calibrant.shaped_predictions(1000, shape="beta2", error=0.05, seed=1)
-    given: list[dict[str, Any]] = [{"as": "default"}, {"as": "null", "folds": None}]
-    asked = [{"name": "fit-on-test", "method": method, **each} for each in given]
+    variants: list[dict[str, Any]] = [{"as": "default"}, {"as": "null", "folds": None}]
+    asked = [{"name": "fit-on-test", "method": method, **variant} for variant in variants]
     report = calibrant.evaluate(p, y, measures=[f"ece-{method}"], diagrams=asked)
     assert report.diagrams["default"]["definition"]["folds"] == folds
     assert report.diagrams["default"]["data"]["alpha_1"] == pytest.approx(report[f"ece-{method}"].value, abs=1e-12)

@@ -214,7 +214,7 @@ def test_any_map_of_an_event_is_drawn_on_logit_axes(event: Event, method: str) -
 
 
 def test_maps_on_logit_axes_have_the_options_of_their_fit(event: Event) -> None:
-    default, chosen = (_logit(event, method="histogram", **given) for given in ({}, {"options": {"n_bins": 3}}))
+    default, chosen = (_logit(event, method="histogram", **options) for options in ({}, {"options": {"n_bins": 3}}))
     fitted = calibrant.fit("histogram", event.p, event.y, n_bins=3)
     assert chosen.curve_x is not None
     assert chosen.curve_y is not None
@@ -249,10 +249,10 @@ def test_labels_of_one_class_have_bins_but_no_line() -> None:
 
 def test_importance_weights_count_by_their_ratios_alone(event: Event) -> None:
     w = np.random.default_rng(1).random(len(event)) + 0.5
-    one, other = (_logit(replace(event, w=scale * w, kind="importance")) for scale in (1.0, 30.0))
-    assert one.slope == pytest.approx(other.slope, abs=1e-9)
-    assert one.low is not None
+    first, other = (_logit(replace(event, w=scale * w, kind="importance")) for scale in (1.0, 30.0))
+    assert first.slope == pytest.approx(other.slope, abs=1e-9)
+    assert first.low is not None
     assert other.low is not None
-    np.testing.assert_allclose(one.low, other.low, atol=1e-9)
+    np.testing.assert_allclose(first.low, other.low, atol=1e-9)
     picture = _drawn(replace(event, w=w, kind="importance"))
     assert np.all(picture.rows < picture.count)

@@ -54,7 +54,7 @@ def test_every_image_gets_the_digest_of_its_tag_wherever_it_is_named(root: Path)
     def pinned(tag: str) -> str:
         return f"{tag}@sha256:{hashlib.sha256(f'docker://docker.io/library/{tag}'.encode()).hexdigest()}"
 
-    wanted = {name: {pinned(tag) for tag in found} for name, found in tags.items()}
+    wanted = {name: {pinned(tag) for tag in of_image} for name, of_image in tags.items()}
     assert _named(root) == wanted
     assert set(ran.stdout.split()) == set.union(*wanted.values())
     # Again, with other answers: digests are replaced, not added.

@@ -79,11 +79,11 @@ def test_dates_are_text() -> None:
 
 
 def _without_values(file: io.BytesIO) -> io.BytesIO:
-    made = io.BytesIO()
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(made, "w") as new:
+    changed = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name).replace(b"<row r=", b"<row r=x"))
-    return made
+    return changed
 
 
 @pytest.mark.parametrize(

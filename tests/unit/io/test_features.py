@@ -31,8 +31,8 @@ LIMITS = Limits(1 << 20, 1000, 10)
     ],
 )
 def test_cells_are_numbers_if_all_are_and_texts_otherwise(cells: list[str], expected: list[Any]) -> None:
-    values = numbers_or_texts(cells).tolist()
-    assert [None if value != value else value for value in values] == expected
+    column = numbers_or_texts(cells).tolist()
+    assert [None if cell != cell else cell for cell in column] == expected
 
 
 @pytest.mark.parametrize("cell", ["2.0", "1e3", "-0", "0.10", "12345678901234567890", "5E1"])

@@ -26,8 +26,8 @@ def drawn_logits(n: int, K: int, *, seed: int = 0, heat: float = 1.7) -> tuple[F
 def softmax(z: Floats) -> Floats:
     """Row by row."""
     e = np.exp(z - z.max(axis=1, keepdims=True))
-    found: Floats = e / e.sum(axis=1, keepdims=True)
-    return found
+    probs: Floats = e / e.sum(axis=1, keepdims=True)
+    return probs
 
 
 def drawn_vector(n: int, K: int, *, seed: int = 0, w: Floats | None = None) -> Vector:

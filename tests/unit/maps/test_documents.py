@@ -109,12 +109,12 @@ def test_invalid_class_names_are_rejected(names: object) -> None:
 
 @pytest.mark.parametrize("method", DOCUMENTS)
 def test_maps_are_equal_if_they_apply_the_same_function(method: str) -> None:
-    one = calibrant.load(DOCUMENTS[method])
-    assert one == calibrant.load(DOCUMENTS[method] | {"diagnostics": {}, "training_digest": None})
-    assert hash(one) == hash(calibrant.load(DOCUMENTS[method]))
-    assert one != replace(one, class_names=("no", "yes"))
-    assert one != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
-    assert one != method
+    loaded = calibrant.load(DOCUMENTS[method])
+    assert loaded == calibrant.load(DOCUMENTS[method] | {"diagnostics": {}, "training_digest": None})
+    assert hash(loaded) == hash(calibrant.load(DOCUMENTS[method]))
+    assert loaded != replace(loaded, class_names=("no", "yes"))
+    assert loaded != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
+    assert loaded != method
 
 
 # --- Maps of logits
@@ -139,15 +139,15 @@ def test_a_document_of_logits_without_their_places_is_applied_to_probabilities(m
     assert len(document["parameters"]["at_logits"]) == len(document["parameters"][places])
     del document["parameters"]["at_logits"]
     at = np.array(document["parameters"][places])
-    kept = np.append(True, np.diff(at) > 0.0)
+    chosen = np.append(True, np.diff(at) > 0.0)
     for name in ("heights", "values"):
         if name in document["parameters"]:
-            document["parameters"][name] = np.array(document["parameters"][name])[kept].tolist()
+            document["parameters"][name] = np.array(document["parameters"][name])[chosen].tolist()
     if method == "venn-abers":
-        steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
+        steps = np.append(0, np.flatnonzero(np.repeat(chosen, 2)) + 1)
         for name in ("p0", "p1"):
             document["parameters"][name] = np.array(document["parameters"][name])[steps].tolist()
-    document["parameters"][places] = at[kept].tolist()
+    document["parameters"][places] = at[chosen].tolist()
     fitted = calibrant.load(document)
     z = np.array([-3.0, -0.7, 0.2, 1.5, 50.0])
     probabilities = calibrant.load({**document, "scale": "probability"})

@@ -24,7 +24,9 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("function", [*FAMILIES.values(), *FORECAST_FAMILIES.values()], ids=lambda each: each.family)
+@pytest.mark.parametrize(
+    "function", [*FAMILIES.values(), *FORECAST_FAMILIES.values()], ids=lambda function: function.family
+)
 def test_every_fitted_function_states_its_formula_and_the_meaning_of_its_parameters(function: Any) -> None:
     assert function.formula
     assert all(parameter.meaning for parameter in function.known_parameters().values())

@@ -88,18 +88,18 @@ def test_a_map_without_terms_checks_and_counts_its_features_and_keeps_prediction
 
 def test_logits_and_probabilities_give_the_same_map() -> None:
     p, y, features, _ = _rows(1000)
-    one = calibrant.fit("segments", p, y, features=features).apply(p, features=features)
+    first = calibrant.fit("segments", p, y, features=features).apply(p, features=features)
     other = calibrant.fit("segments", logit(p), y, features=features, scale="logit")
-    np.testing.assert_allclose(other.apply(logit(p), features=features), one, atol=1e-9)
+    np.testing.assert_allclose(other.apply(logit(p), features=features), first, atol=1e-9)
 
 
 def test_rows_of_weight_0_do_not_matter() -> None:
     p, y, features, _ = _rows(1500)
-    kept = np.arange(1500) < 1200
-    few = {name: column[kept] for name, column in features.items()}
-    one = calibrant.fit("segments", p, y, features=features, weights=kept.astype(float))
-    other = calibrant.fit("segments", p[kept], y[kept], features=few)
-    np.testing.assert_allclose(one.apply(p, features=features), other.apply(p, features=features), atol=1e-12)
+    weighted = np.arange(1500) < 1200
+    few = {name: column[weighted] for name, column in features.items()}
+    first = calibrant.fit("segments", p, y, features=features, weights=weighted.astype(float))
+    other = calibrant.fit("segments", p[weighted], y[weighted], features=few)
+    np.testing.assert_allclose(first.apply(p, features=features), other.apply(p, features=features), atol=1e-12)
 
 
 def test_an_event_of_several_classes_has_segments() -> None:
@@ -157,9 +157,9 @@ def test_numbers_that_most_rows_share_leave_bins_and_knots_for_the_others() -> N
         assert np.count_nonzero((feature.knots > 1.0) & (feature.knots < 1e6)) >= 5
         codes = np.searchsorted(feature.cuts, rare, side="right")
         assert np.bincount(codes).max() <= 25
-    values = random.normal(size=2000)
-    plain = read_segment_feature(Feature("x", numbers=values))
-    np.testing.assert_array_equal(plain.cuts, np.quantile(values, np.arange(1, 8) / 8))
+    numbers = random.normal(size=2000)
+    plain = read_segment_feature(Feature("x", numbers=numbers))
+    np.testing.assert_array_equal(plain.cuts, np.quantile(numbers, np.arange(1, 8) / 8))
 
 
 @pytest.mark.parametrize("shift", [0.0, -8.0, 8.0])
@@ -199,7 +199,7 @@ def test_features_of_every_type_give_the_same_probabilities(fitted: calibrant.Ca
     ],
 )
 def test_bad_fits_are_refused_with_their_place(change: dict[str, Any], code: str, pointer: str) -> None:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "method": "segments",
         "predictions": np.linspace(0.1, 0.9, 60),
         "labels": [0, 1] * 30,
@@ -207,7 +207,7 @@ def test_bad_fits_are_refused_with_their_place(change: dict[str, Any], code: str
         **change,
     }
     with pytest.raises(CalibrationError) as caught:
-        calibrant.fit(**given)
+        calibrant.fit(**arguments)
     assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
 
 

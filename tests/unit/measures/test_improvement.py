@@ -49,8 +49,8 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     for train, held in KFold(7, shuffle=True, random_state=11).split(order):
         fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p[order[train]], y[order[train]])
         q[order[held]] = fitted.predict(p[order[held]])
-    found = _one({"method": "isotonic", "folds": 7}, p, y, seed=11)
-    assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
+    gain = _one({"method": "isotonic", "folds": 7}, p, y, seed=11)
+    assert gain.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_vectors_of_a_fold_are_calibrated_by_the_other_folds() -> None:
         q[fold == number] = fitted.apply(P[fold == number])
     one_hot = np.eye(P.shape[1])[y]
     expected = np.mean(((P - one_hot) ** 2).sum(axis=1) - ((q - one_hot) ** 2).sum(axis=1))
-    found = _one({"method": "ets", "folds": 5}, P, y, reduction="canonical", seed=3)
-    assert found.value == pytest.approx(expected, abs=1e-12)
+    gain = _one({"method": "ets", "folds": 5}, P, y, reduction="canonical", seed=3)
+    assert gain.value == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_default_method_depends_on_the_subject_and_is_in_the_definition() -> None:
@@ -95,9 +95,9 @@ def test_the_default_method_depends_on_the_subject_and_is_in_the_definition() ->
 
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic"])
 def test_a_method_of_an_event_has_no_improvement_of_vectors(method: str) -> None:
-    found = _one({"method": method}, *draw_classes(60), reduction="canonical")
-    assert found.value is None
-    assert found.problem == (
+    gain = _one({"method": method}, *draw_classes(60), reduction="canonical")
+    assert gain.value is None
+    assert gain.problem == (
         f"no value: the method {method} is of an event; for the whole vector use temperature, ets, iop-diagonal"
     )
 
@@ -118,9 +118,9 @@ def test_the_influence_is_the_paired_difference_less_its_mean() -> None:
     p, y = _rows(100)
     w = np.random.default_rng(1).random(100)
     before, after = Event(p, y.astype(np.int8), w), Event(p**0.5, y.astype(np.int8), w)
-    value, influence = improvement(before, after, "brier")
+    gain, influence = improvement(before, after, "brier")
     gained = (p - y) ** 2 - (p**0.5 - y) ** 2
-    assert value == pytest.approx(np.average(gained, weights=w))
+    assert gain == pytest.approx(np.average(gained, weights=w))
     assert influence == pytest.approx(gained - np.average(gained, weights=w))
 
 
@@ -132,31 +132,31 @@ def test_rows_of_weight_zero_and_the_order_of_rows_do_not_matter() -> None:
     order = np.random.default_rng(3).permutation(300)
     for method in ("platt", "isotonic"):
         asked = {"method": method, "score": "log-loss"}
-        one = _one(asked, p, y, weights=w, interval=0.9)
+        first = _one(asked, p, y, weights=w, interval=0.9)
         other = _one(asked, p[order], y[order], weights=w[order], interval=0.9)
-        kept = _one(asked, p[w > 0], y[w > 0], weights=w[w > 0], interval=0.9)
-        assert one.value == pytest.approx(other.value, rel=1e-9)
-        assert one.value == pytest.approx(kept.value, rel=1e-9)
-        assert one.interval == pytest.approx(other.interval, rel=1e-6)
-        assert one.interval == pytest.approx(kept.interval, rel=1e-6)
+        restricted = _one(asked, p[w > 0], y[w > 0], weights=w[w > 0], interval=0.9)
+        assert first.value == pytest.approx(other.value, rel=1e-9)
+        assert first.value == pytest.approx(restricted.value, rel=1e-9)
+        assert first.interval == pytest.approx(other.interval, rel=1e-6)
+        assert first.interval == pytest.approx(restricted.interval, rel=1e-6)
 
 
 def test_pooled_events_of_a_row_share_a_fold() -> None:
     P, y = draw_classes(90)
-    found = _one({}, P, y, reduction="pooled", interval=0.9)
-    assert found.value is not None
-    assert found.interval is not None
+    gain = _one({}, P, y, reduction="pooled", interval=0.9)
+    assert gain.value is not None
+    assert gain.interval is not None
     again = _one({}, P[::-1].copy(), y[::-1].copy(), reduction="pooled")
-    assert again.value == pytest.approx(found.value, rel=1e-9)
+    assert again.value == pytest.approx(gain.value, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("p", "y"), [([0.1, 0.5, 0.9], [0, 1, 1]), (np.linspace(0, 1, 30).tolist(), [1] * 30)], ids=["few", "one class"]
 )
 def test_a_failed_fit_is_a_problem_of_the_improvement(p: list[float], y: list[int]) -> None:
-    found = _one({}, p, y)
-    assert found.value is None
-    assert (found.problem or "").startswith("no value: ")
+    gain = _one({}, p, y)
+    assert gain.value is None
+    assert (gain.problem or "").startswith("no value: ")
 
 
 def test_a_given_map_has_its_improvement_of_the_scores() -> None:
@@ -167,14 +167,14 @@ def test_a_given_map_has_its_improvement_of_the_scores() -> None:
     assert report.after is not None
     assert report.improvement is not None
     assert list(report.improvement) == ["brier", "log-loss"]
-    for key, found in report.improvement.items():
+    for key, gain in report.improvement.items():
         before, after = report.measures[key].value, report.after[key].value
         assert before is not None
         assert after is not None
-        assert found.interval is not None
-        assert found.value == pytest.approx(before - after)
-        assert 0.0 < found.interval[0] < before - after < found.interval[1]
-        assert found.definition == {
+        assert gain.interval is not None
+        assert gain.value == pytest.approx(before - after)
+        assert 0.0 < gain.interval[0] < before - after < gain.interval[1]
+        assert gain.definition == {
             "name": "improvement",
             "score": key,
             "interval": 0.95,
@@ -193,10 +193,10 @@ def test_a_given_map_has_its_improvement_of_the_scores() -> None:
 
 def test_one_row_has_an_improvement_without_an_interval() -> None:
     fitted = calibrant.fit("platt", *_rows())
-    found = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
-    assert found is not None
-    assert found["brier"].value is not None
-    assert found["brier"].problem == "no interval: an interval needs at least two rows"
+    improvements = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
+    assert improvements is not None
+    assert improvements["brier"].value is not None
+    assert improvements["brier"].problem == "no interval: an interval needs at least two rows"
 
 
 @pytest.mark.slow
@@ -207,10 +207,10 @@ def test_the_interval_of_an_improvement_covers_it() -> None:
     assert truth is not None
     held = 0
     for seed in range(100):
-        found = calibrant.evaluate(*_rows(300, seed), map=fitted, measures=["brier"], interval=0.9).improvement
-        assert found is not None
-        assert found["brier"].interval is not None
-        low, high = found["brier"].interval
+        improvements = calibrant.evaluate(*_rows(300, seed), map=fitted, measures=["brier"], interval=0.9).improvement
+        assert improvements is not None
+        assert improvements["brier"].interval is not None
+        low, high = improvements["brier"].interval
         held += low <= (truth["brier"].value or 0.0) <= high
     assert 80 <= held <= 98
 

@@ -33,9 +33,9 @@ def _of(asked: dict[str, Any], subject: Event | Classes | Vector, resampling: Re
 
 
 def _ends(asked: dict[str, Any], subject: Event, resampling: Resampling = FEW) -> tuple[float, float]:
-    found = _of(asked, subject, resampling).interval
-    assert found is not None
-    return found
+    interval = _of(asked, subject, resampling).interval
+    assert interval is not None
+    return interval
 
 
 @pytest.mark.slow
@@ -63,11 +63,11 @@ def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[s
     event = _event(900, 0.5)
     if kind != "plain":
         event = replace(event, w=random.exponential(size=900), kind=kind)
-    result = _of(asked, event)
-    assert result.value is not None
-    assert result.interval is not None
-    ends = result.interval
-    assert ends[0] <= result.value <= ends[1]
+    measure = _of(asked, event)
+    assert measure.value is not None
+    assert measure.interval is not None
+    ends = measure.interval
+    assert ends[0] <= measure.value <= ends[1]
     assert _ends(asked, event, replace(FEW, seed=4)) != ends
     assert _ends(asked, event.rows(random.permutation(900))) == ends
 
@@ -99,8 +99,8 @@ def test_more_rows_and_lower_levels_make_narrower_intervals() -> None:
 def test_the_value_of_predictions_far_off_is_between_its_ends() -> None:
     p, y = np.repeat([0.2, 0.6], 500), np.tile([0, 0, 1, 1, 1], 200)
     low, high = _ends({}, Event(p, y.astype(np.int8)))
-    value = _of({}, Event(p, y.astype(np.int8))).value or 0.0
-    assert 0.02 < low < value < high < 0.2
+    estimate = _of({}, Event(p, y.astype(np.int8))).value or 0.0
+    assert 0.02 < low < estimate < high < 0.2
 
 
 @pytest.mark.slow
@@ -121,18 +121,18 @@ def test_dependent_rows_have_no_interval(asked: dict[str, Any]) -> None:
     vector = Vector(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
     pooled = Event(vector.p.ravel(), np.tile(np.array([1, 0, 0], np.int8), 60), per_row=3)
     for subject in (pooled, Classes(vector)):
-        found = _of(asked, subject)
-        assert found.value is not None
-        assert found.interval is None
-        assert (found.problem or "").startswith("no interval: defined only for one event per row")
+        measure = _of(asked, subject)
+        assert measure.value is not None
+        assert measure.interval is None
+        assert (measure.problem or "").startswith("no interval: defined only for one event per row")
 
 
 def test_too_many_bins_have_no_interval() -> None:
     event = _event(MOST_CELLS + 1, 0.3)
-    found = _of({"method": "binned", "score": "log-loss", "n_bins": MOST_CELLS + 1}, event)
-    assert found.value is not None
-    assert found.interval is None
-    assert "at most 10,000 bins" in (found.problem or "")
+    measure = _of({"method": "binned", "score": "log-loss", "n_bins": MOST_CELLS + 1}, event)
+    assert measure.value is not None
+    assert measure.interval is None
+    assert "at most 10,000 bins" in (measure.problem or "")
     with pytest.raises(InvalidOption):
         simulated_interval(0.0, event.cells, event.cells.p, lambda _: 0.0, FEW)
 

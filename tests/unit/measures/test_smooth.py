@@ -95,8 +95,8 @@ def test_the_kernel_density_error_is_that_of_a_direct_sum(form: Any, norm: int) 
     def density(x: Array, p: Array) -> Array:
         mirrored = np.concatenate([p, np.where(p < 0.5, -p, 2 - p)])
         u = (x[:, None] - mirrored) / reach
-        found: Array = 2 * np.mean(35 / 32 * np.clip(1 - u**2, 0, None) ** 3, axis=1) / reach
-        return found
+        estimate: Array = 2 * np.mean(35 / 32 * np.clip(1 - u**2, 0, None) ** 3, axis=1) / reach
+        return estimate
 
     x = np.linspace(0, 1, 4001)[1:-1] if form == "integral" else event.p
     every = density(x, event.p)
@@ -122,8 +122,8 @@ def test_the_interval_of_the_smooth_error_holds_the_truth(power: float) -> None:
     truth, hits = smooth_ece(both)[0], 0
     for seed in range(80):
         event = _drawn(500, 100 + seed, power)
-        found = calibrant.evaluate(event.p, event.y, measures=["smooth-ece"], interval=0.9, resamples=300)
-        low, high = found.measures["smooth-ece"].interval or (1.0, 0.0)
+        report = calibrant.evaluate(event.p, event.y, measures=["smooth-ece"], interval=0.9, resamples=300)
+        low, high = report.measures["smooth-ece"].interval or (1.0, 0.0)
         hits += low <= truth + 1e-3 and truth <= high
     assert hits >= 80 * 0.9 - 3.5 * np.sqrt(80 * 0.09)
 

@@ -158,10 +158,10 @@ def test_on_increasing_data_the_monotone_map_is_as_good_as_the_free_one() -> Non
 def test_the_order_of_the_rows_cannot_matter_and_the_seed_decides(family: Family) -> None:
     p, y = _drawn(900)
     order = np.random.default_rng(7).permutation(900)
-    one, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
+    first, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
     other, other_details = fit_piecewise(family, sort_rows(p[order], y[order]), PiecewiseOptions(), seed=4)
     assert details == other_details
-    np.testing.assert_array_equal(one(GRID), other(GRID))
+    np.testing.assert_array_equal(first(GRID), other(GRID))
     _, different = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=5)
     assert different["scores"] != details["scores"]
 

@@ -125,13 +125,13 @@ def test_a_stream_counts_every_row_once_in_its_fold() -> None:
     whole.add(p, y)
     for part in np.array_split(np.arange(10_007), 13):
         parts.add(p[part], y[part])
-    one, other = whole.cells(), parts.cells()
-    np.testing.assert_allclose(one.p, other.p)
-    np.testing.assert_array_equal(one.w, other.w)
-    np.testing.assert_array_equal(one.wy, other.wy)
-    np.testing.assert_array_equal(one.w.sum(axis=1), np.bincount(np.arange(10_007) % 7))
-    assert one.wy.sum() == y.sum()
-    assert float(one.w.sum(axis=0) @ one.p) == pytest.approx(p.sum())
+    first, other = whole.cells(), parts.cells()
+    np.testing.assert_allclose(first.p, other.p)
+    np.testing.assert_array_equal(first.w, other.w)
+    np.testing.assert_array_equal(first.wy, other.wy)
+    np.testing.assert_array_equal(first.w.sum(axis=1), np.bincount(np.arange(10_007) % 7))
+    assert first.wy.sum() == y.sum()
+    assert float(first.w.sum(axis=0) @ first.p) == pytest.approx(p.sum())
     assert len(whole) == 10_007
 
 

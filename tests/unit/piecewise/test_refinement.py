@@ -225,13 +225,13 @@ def _lowest_of_knot(fits: CrossFit, knots: Floats, heights: Floats, i: int) -> f
     lowest = [float(losses.min())]
     for best in losses.argsort()[:5]:
         around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             lambda z: float(_losses_of_fits(fits, _with(knots, i, np.array([z])), heights[None])[0]),
             bounds=around,
             method="bounded",
             options={"xatol": 1e-12},
         )
-        lowest.append(float(found.fun))
+        lowest.append(float(optimum.fun))
     return min(lowest)
 
 

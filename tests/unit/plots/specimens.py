@@ -49,8 +49,8 @@ def rows(power: float = 1.6) -> tuple[Array, npt.NDArray[np.int64]]:
 def diagram(name: str, power: float = 1.6) -> Mapping[str, Any]:
     """A quick diagram or a fitted one, as a report holds it. Alone, since the belt takes seconds, and few need it."""
     asked: str | dict[str, Any] = {"name": name, "method": "platt"} if name == "fit-on-test" else name
-    found: Mapping[str, Any] = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=[asked]).diagrams[name]
-    return found
+    diagram_of: Mapping[str, Any] = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=[asked]).diagrams[name]
+    return diagram_of
 
 
 def piecewise() -> dict[str, Any]:
@@ -62,7 +62,7 @@ def piecewise() -> dict[str, Any]:
         {"knots": [0.0, 0.3, 0.66, 1.0], "heights": [0.01, 0.53, 0.78, 0.98]},
     ]
     calibrated = np.mean([np.interp(p, curve["knots"], curve["heights"]) for curve in curves], axis=0)
-    data = {
+    points = {
         **shown["data"],
         "calibrated": calibrated.tolist(),
         "low": np.clip(calibrated - 0.04, 0.0, 1.0).tolist(),
@@ -70,7 +70,7 @@ def piecewise() -> dict[str, Any]:
         "family": "pl",
         "parameters": {"models": curves},
     }
-    return {**shown, "data": data, "definition": {**shown["definition"], "method": "pl"}}
+    return {**shown, "data": points, "definition": {**shown["definition"], "method": "pl"}}
 
 
 def sizes() -> dict[str, Any]:

@@ -19,11 +19,11 @@ DEFAULTED = (np.arange(800) % 40 == 0).astype(int) | ((GRADE == "<B>") & (np.ara
 
 
 def test_a_report_of_grades_has_the_tests_of_the_grades() -> None:
-    made = calibrant.report(PD, DEFAULTED, groups=GRADE, grades=True)
-    assert made.document["grades"] == calibrant.grade_tests(PD, GRADE, DEFAULTED).to_dict()
-    assert 'id="report-grades"' in made.html
-    assert "the PD is too low of 2 of 2 grades: A, &lt;B&gt;" in made.html
-    assert "<B>" not in made.html
+    report = calibrant.report(PD, DEFAULTED, groups=GRADE, grades=True)
+    assert report.document["grades"] == calibrant.grade_tests(PD, GRADE, DEFAULTED).to_dict()
+    assert 'id="report-grades"' in report.html
+    assert "the PD is too low of 2 of 2 grades: A, &lt;B&gt;" in report.html
+    assert "<B>" not in report.html
     assert "report-grades" not in calibrant.report(PD, DEFAULTED, groups=GRADE).html
 
 
@@ -45,13 +45,13 @@ def test_rows_that_are_no_obligors_are_refused(change: dict[str, Any], pointer: 
 
 
 def test_the_command_writes_the_tests_of_the_grades(tmp_path: Path) -> None:
-    rows, out = tmp_path / "rows.csv", tmp_path / "report.html"
+    rows, output = tmp_path / "rows.csv", tmp_path / "report.html"
     lines = [f"{pd},{grade},{y}" for pd, grade, y in zip(PD, GRADE, DEFAULTED, strict=True)]
     rows.write_text("\n".join(["pd,grade,default", *lines, ""]), "utf-8")
-    command = ["report", str(rows), "--label", "default", "--prediction", "pd", "--grades", "--out", str(out)]
+    command = ["report", str(rows), "--label", "default", "--prediction", "pd", "--grades", "--out", str(output)]
     written = CliRunner().invoke(app, [*command, "--group", "grade"])
     assert written.exit_code == 0, written.output
-    assert 'id="report-grades"' in out.read_text("utf-8")
+    assert 'id="report-grades"' in output.read_text("utf-8")
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code == 2
     assert "--group" in refused.output

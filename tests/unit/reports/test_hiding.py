@@ -89,8 +89,8 @@ def test_one_heavy_row_could_hide_nearly_all() -> None:
     p, y = draw("calibrated", 200)
     weights = np.append(1e6, np.ones(199))
     asked: dict[str, Any] = {"measures": ["ece"], "diagrams": ["reliability"], "interval": 0.95}
-    found = calibrant.evaluate(p, y, weights=weights, weights_kind="importance", **asked)
-    assert (could_hide(report_document(found, None)) or 0.0) > 0.5
+    report = calibrant.evaluate(p, y, weights=weights, weights_kind="importance", **asked)
+    assert (could_hide(report_document(report, None)) or 0.0) > 0.5
 
 
 @pytest.mark.slow

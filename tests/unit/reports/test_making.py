@@ -191,8 +191,8 @@ def _renamed(part: Any) -> Any:
 
 
 def test_the_observed_frequency_under_its_earlier_name() -> None:
-    found = calibrant.evaluate(PREDICTIONS, LABELS, measures=["ece"], diagrams=["reliability"], interval=0.95)
-    report = report_document(found, None)
+    evaluated = calibrant.evaluate(PREDICTIONS, LABELS, measures=["ece"], diagrams=["reliability"], interval=0.95)
+    report = report_document(evaluated, None)
     group = {"n": report["n"], "diagrams": report["diagrams"]}
     report["group_diagrams"] = {"north": group, "south": group}
     earlier = _renamed(report)

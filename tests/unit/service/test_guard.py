@@ -141,70 +141,70 @@ async def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
 
 def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
     memory = RequestMemory(400, Slots(1))
-    one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
-    memory.reserve(one, 60)
-    memory.reserve(one, 40)
+    first, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
+    memory.reserve(first, 60)
+    memory.reserve(first, 40)
     memory.reserve(second, 100)
     with pytest.raises(Busy) as busy:
         memory.reserve(_scope(ONE), 1)
     assert busy.value.headers["Retry-After"]
     memory.reserve(other, 200)
-    memory.give_back(one)
-    memory.give_back(one)
+    memory.give_back(first)
+    memory.give_back(first)
     memory.reserve(_scope(ONE), 100)
 
 
 @pytest.mark.parametrize(("caller", "most"), [(LOCAL, 400), (ONE, 200)])
 def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is_not(caller: Caller, most: int) -> None:
     memory = RequestMemory(400, Slots(1))
-    one, second = _scope(caller), _scope(caller)
-    memory.reserve(one, most)
+    first, second = _scope(caller), _scope(caller)
+    memory.reserve(first, most)
     with pytest.raises(TooLarge):
         memory.reserve(second, most + 1)
     with pytest.raises(Busy):
         memory.reserve(second, most)
     with pytest.raises(TooLarge):
-        memory.reserve(one, 1)
-    memory.give_back(one)
+        memory.reserve(first, 1)
+    memory.give_back(first)
     memory.reserve(second, most)
 
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
+    scope = _scope()
+    scope["state"]["memory"] = memory
     for size in (100, 50, 100):
-        RequestMemory.hold_for(one, size)
+        RequestMemory.hold_for(scope, size)
     with pytest.raises(Busy):
         memory.reserve(_scope(), 1)
-    memory.give_back(one)
+    memory.give_back(scope)
     memory.reserve(_scope(), 100)
 
 
 def test_memory_for_work_is_that_of_its_largest_part() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
+    scope = _scope()
+    scope["state"]["memory"] = memory
     for size in (40, 60, 50):
-        RequestMemory.work_for(one, size)
-    memory.reserve(one, 40)
+        RequestMemory.work_for(scope, size)
+    memory.reserve(scope, 40)
     with pytest.raises(TooLarge):
-        RequestMemory.work_for(one, 61)
-    memory.end_work(one)
-    memory.end_work(one)
-    memory.reserve(one, 60)
+        RequestMemory.work_for(scope, 61)
+    memory.end_work(scope)
+    memory.end_work(scope)
+    memory.reserve(scope, 60)
     with pytest.raises(TooLarge):
-        RequestMemory.work_for(one, 1)
+        RequestMemory.work_for(scope, 1)
 
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
-    memory.reserve(one, 50)
-    with RequestMemory.lent_for(one, 50), pytest.raises(TooLarge):
-        memory.reserve(one, 1)
-    memory.reserve(one, 50)
+    scope = _scope()
+    scope["state"]["memory"] = memory
+    memory.reserve(scope, 50)
+    with RequestMemory.lent_for(scope, 50), pytest.raises(TooLarge):
+        memory.reserve(scope, 1)
+    memory.reserve(scope, 50)
 
 
 @pytest.mark.parametrize("size", [100, 600 * KIB])

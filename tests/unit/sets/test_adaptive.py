@@ -25,8 +25,8 @@ def test_labels_in_any_order_and_at_once_give_the_same_state() -> None:
     covered = np.random.default_rng(2).random(50) < 0.8
     once = start_adaptive(0.2).update(covered)
     one_by_one = start_adaptive(0.2)
-    for each in covered[::-1]:
-        one_by_one = one_by_one.update(each)
+    for label in covered[::-1]:
+        one_by_one = one_by_one.update(label)
     assert once == one_by_one
     assert start_adaptive(0.2).update([]) == start_adaptive(0.2)
     assert once == start_adaptive(0.2).update(covered.astype(float))

@@ -101,13 +101,13 @@ K_TH = 25  # ceil(31 * 0.8)
 
 def _coverages(fits: int, method: str = "lac", **options: Any) -> list[float]:
     """The exact coverage of maps fitted to rows whose label has a uniformly distributed probability."""
-    random, found = np.random.default_rng(5), []
+    random, coverages = np.random.default_rng(5), []
     fitting = SetFitting.read(method, {"alpha": ALPHA, **options})
     for _ in range(fits):
         own, y = random.random(N), random.integers(0, 2, N)
         fitted = fitting.run(read_batch(np.where(y == 1, own, 1.0 - own), y))
-        found.append(1.0 - fitted.to_document()["parameters"]["thresholds"][0])
-    return found
+        coverages.append(1.0 - fitted.to_document()["parameters"]["thresholds"][0])
+    return coverages
 
 
 def test_the_coverage_of_maps_is_beta_distributed() -> None:
@@ -413,9 +413,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_invalid_input_has_an_error_that_names_the_place(name: str) -> None:
-    given, code, pointer = ERRORS[name]
+    changes, code, pointer = ERRORS[name]
     with pytest.raises(CalibrationError) as error:
-        calibrant.fit_sets(**{"predictions": P, "labels": Y, **given})
+        calibrant.fit_sets(**{"predictions": P, "labels": Y, **changes})
     assert (error.value.code, error.value.offences[0].pointer) == (code, pointer)
 
 
@@ -487,13 +487,13 @@ def test_groups_of_rows_with_several_labels_are_counted_by_row() -> None:
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_sets_of_the_rows_of_the_fit_are_in_sample(method: str, scale: Any) -> None:
     logits, labels, _ = calibrant.logistic_normal(400, n_classes=3, seed=2)
-    given = softmax(logits, axis=1) if scale == "probability" else logits
-    fitted = calibrant.fit_sets(given, labels, method=method, scale=scale)
-    found = calibrant.evaluate_sets(fitted.apply(given), labels)
-    assert found.in_sample is True
-    assert "in-sample" in repr(found)
-    assert calibrant.evaluate_sets(fitted.apply(given[::-1]), labels).in_sample is None
-    assert calibrant.evaluate_sets(fitted.apply(given).members, labels).in_sample is None
+    scores = softmax(logits, axis=1) if scale == "probability" else logits
+    fitted = calibrant.fit_sets(scores, labels, method=method, scale=scale)
+    evaluation = calibrant.evaluate_sets(fitted.apply(scores), labels)
+    assert evaluation.in_sample is True
+    assert "in-sample" in repr(evaluation)
+    assert calibrant.evaluate_sets(fitted.apply(scores[::-1]), labels).in_sample is None
+    assert calibrant.evaluate_sets(fitted.apply(scores).members, labels).in_sample is None
 
 
 def test_a_part_of_the_rows_of_the_fit_is_in_sample_too() -> None:

@@ -20,19 +20,19 @@ METHODS: dict[str, dict[str, Any]] = {"lac": {}, "aps": {}, "raps": {"penalty": 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_map_at_another_level_is_the_one_that_is_fitted_at_it(method: str, scale: Any) -> None:
-    given = PROBS if scale == "probability" else np.log(PROBS)
+    scores = PROBS if scale == "probability" else np.log(PROBS)
     options = METHODS[method] | {"method": method, "scale": scale}
-    fitted = calibrant.fit_sets(given, LABELS, adjustable=True, **options)
+    fitted = calibrant.fit_sets(scores, LABELS, adjustable=True, **options)
     for alpha in (0.01, 0.1, 0.37, 0.9):
-        other = calibrant.fit_sets(given, LABELS, alpha=alpha, **options)
-        assert np.array_equal(fitted.at(alpha).apply(given).members, other.apply(given).members)
-    assert fitted.at(0.0).apply(given).members.all()
-    assert fitted.at(-3.0).apply(given).members.all()
-    assert fitted.at(-1e308).apply(given).members.all()
-    assert not fitted.at(1e308).apply(given).members.any()
-    assert fitted.at(1e-9).apply(given).members.all()
-    assert not fitted.at(1.0).apply(given).members.any()
-    assert not fitted.at(7.5).apply(given).members.any()
+        other = calibrant.fit_sets(scores, LABELS, alpha=alpha, **options)
+        assert np.array_equal(fitted.at(alpha).apply(scores).members, other.apply(scores).members)
+    assert fitted.at(0.0).apply(scores).members.all()
+    assert fitted.at(-3.0).apply(scores).members.all()
+    assert fitted.at(-1e308).apply(scores).members.all()
+    assert not fitted.at(1e308).apply(scores).members.any()
+    assert fitted.at(1e-9).apply(scores).members.all()
+    assert not fitted.at(1.0).apply(scores).members.any()
+    assert not fitted.at(7.5).apply(scores).members.any()
 
 
 @pytest.mark.parametrize("method", METHODS)

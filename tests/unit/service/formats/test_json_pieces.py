@@ -98,14 +98,14 @@ def test_commas_without_values_are_refused_wherever_the_pieces_meet(gap: bytes) 
 
 
 @pytest.mark.parametrize(
-    "one",
+    "number",
     [b"1e5", b"-0.0", b" 7\n", b"", b" ", b"e", b"1e", b"E5", b"-", b"true", b"null", b'"1"', b"[1]", b"1 2", b"1,"],
 )
-def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(one: bytes) -> None:
+def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(number: bytes) -> None:
     numbers = [b"0.25", b"3e-05"] * 25_000
     meets = PIECE // 11 * 2
     for place in (0, *range(meets - 6, meets + 3), len(numbers) - 1):
-        text = b'{"predictions": [' + b",".join((*numbers[:place], one, *numbers[place + 1 :])) + b"]}"
+        text = b'{"predictions": [' + b",".join((*numbers[:place], number, *numbers[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
             values = orjson.loads(text)["predictions"]
@@ -122,12 +122,13 @@ def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(o
 @pytest.mark.slow
 @pytest.mark.parametrize("between", [b",", b", ", b" ,\n\t"])
 @pytest.mark.parametrize(
-    "one", [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"]
+    "label",
+    [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"],
 )
-def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(one: bytes, between: bytes) -> None:
+def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(label: bytes, between: bytes) -> None:
     labels = [b"0", b"1", b"9"] * 45_000
     for place in (0, 70_000, len(labels) - 1):
-        text = b'{"labels": [' + between.join((*labels[:place], one, *labels[place + 1 :])) + b"]}"
+        text = b'{"labels": [' + between.join((*labels[:place], label, *labels[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
             values = orjson.loads(text)["labels"]
@@ -214,9 +215,9 @@ def test_a_large_object_has_a_bounded_number_of_members() -> None:
     ],
 )
 def test_long_arrays_of_rows_become_arrays(field: str, values: list[Any]) -> None:
-    found = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
-    np.testing.assert_array_equal(found.arrays[field], np.array(values))
-    assert found.options == {"seed": 3}
+    body = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
+    np.testing.assert_array_equal(body.arrays[field], np.array(values))
+    assert body.options == {"seed": 3}
 
 
 def test_long_arrays_of_names_become_text() -> None:
@@ -258,9 +259,9 @@ def test_the_place_of_a_fault_counts_from_the_beginning_of_the_body() -> None:
 
 
 def test_a_long_array_can_be_read_again() -> None:
-    found = read_document(b"[" + b"1," * PIECE + b"1]", LIMITS)
-    assert isinstance(found, LongArray)
-    assert [sum(map(len, found.pieces())) for _ in range(2)] == [PIECE + 1] * 2
+    array = read_document(b"[" + b"1," * PIECE + b"1]", LIMITS)
+    assert isinstance(array, LongArray)
+    assert [sum(map(len, array.pieces())) for _ in range(2)] == [PIECE + 1] * 2
 
 
 @pytest.mark.parametrize(("text", "byte"), [(b'["\xff"]', 2), (b'{"a": "' + b"x" * 99 + b'\xc3("}', 106), (b"\xff", 0)])
