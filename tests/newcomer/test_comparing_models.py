@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from tests.commands import error_of
+from tests.commands import document_of, error_of
 from tests.newcomer.conftest import Typed, commands_of
 
 
@@ -40,10 +40,9 @@ def test_the_command_that_an_error_prints_compares_two_columns(typed: Typed, tab
     table.to_csv("scores.csv", index=False)
     columns = "--prediction forest --prediction boosting --label churn"
     error = error_of(typed(f"calibrant evaluate scores.csv {columns}"), 2)
-    completed = typed(f"{commands_of(error)[0]} --json")
-    assert completed.exit_code == 0, completed.stderr
+    document = document_of(typed(f"{commands_of(error)[0]} --json"))
     expected = calibrant.compare(table[["forest", "boosting"]], table["churn"]).measures["log-loss"].ranking
-    assert json.loads(completed.stdout)["comparison"]["measures"]["log-loss"]["ranking"] == list(expected or ())
+    assert document["comparison"]["measures"]["log-loss"]["ranking"] == list(expected or ())
 
 
 def test_two_files_of_other_order_are_joined_on_a_column(typed: Typed, table: pd.DataFrame) -> None:
@@ -61,9 +60,8 @@ def test_labels_come_from_another_file(typed: Typed, table: pd.DataFrame) -> Non
     """Evaluate predictions whose labels are in a second file."""
     table[["customer", "forest"]].rename(columns={"forest": "p"}).to_csv("predictions.csv", index=False)
     table[["customer", "churn"]].iloc[::-1].to_csv("outcomes.csv", index=False)
-    completed = typed(
-        "calibrant evaluate predictions.csv --labels-from outcomes.csv --id customer --label churn --json"
+    document = document_of(
+        typed("calibrant evaluate predictions.csv --labels-from outcomes.csv --id customer --label churn --json")
     )
-    assert completed.exit_code == 0, completed.stderr
     expected = calibrant.evaluate(table["forest"], table["churn"])["ece"].value
-    assert json.loads(completed.stdout)["measures"]["ece"]["value"] == expected
+    assert document["measures"]["ece"]["value"] == expected

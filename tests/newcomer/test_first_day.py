@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import calibrant
-from tests.commands import error_of
+from tests.commands import error_of, succeeds
 from tests.newcomer.conftest import Typed
 
 
@@ -273,8 +273,7 @@ def test_a_submission_is_calibrated(typed: Typed, scores: Any) -> None:
     scores[["p", "y"]].to_csv("validation.csv", index=False)
     scores[["p"]].rename(columns={"p": "target"}).to_csv("submission.csv", index_label="id")
     assert typed("calibrant fit validation.csv --method platt --out map.json").exit_code == 0
-    completed = typed("calibrant calibrate submission.csv --map map.json --out calibrated.csv")
-    assert completed.exit_code == 0
+    succeeds(typed("calibrant calibrate submission.csv --map map.json --out calibrated.csv"))
     fitted = calibrant.load("map.json").apply(scores["p"])
     np.testing.assert_allclose(pd.read_csv("calibrated.csv")["calibrated"], fitted, rtol=1e-12)
 

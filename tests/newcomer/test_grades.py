@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import calibrant
+from tests.commands import output_of, succeeds
 from tests.newcomer.conftest import Typed
 
 _TABLE = pd.DataFrame({"rating": ["A", "B"], "obligors": [1000, 200], "pd": [0.01, 0.05], "defaults": [16, 17]})
@@ -18,10 +19,9 @@ _TABLE = pd.DataFrame({"rating": ["A", "B"], "obligors": [1000, 200], "pd": [0.0
 def test_a_table_of_grades_has_a_line_for_each_and_one_for_all(typed: Typed) -> None:
     """Test the PDs in a spreadsheet saved as CSV."""
     _TABLE.to_csv("grades.csv", index=False)
-    completed = typed("calibrant grades grades.csv --group rating --label defaults --count obligors")
-    assert completed.exit_code == 0, completed.stderr
-    assert [line.split()[0] for line in completed.stdout.splitlines()[2:5]] == ["A", "B", "(all)"]
-    assert "0.03577" in completed.stdout
+    printed = output_of(typed("calibrant grades grades.csv --group rating --label defaults --count obligors"))
+    assert [line.split()[0] for line in printed.splitlines()[2:5]] == ["A", "B", "(all)"]
+    assert "0.03577" in printed
     without = typed("calibrant grades grades.csv --group rating --label defaults")
     assert "name the column of obligors with --count" in without.stderr
     assert without.exit_code != 0
@@ -63,8 +63,7 @@ def test_the_report_of_obligors_tests_their_grades(typed: Typed) -> None:
     rows.to_csv("rows.csv", index=False)
     line = "calibrant report rows.csv --prediction pd --label default"
     assert "needs --group" in typed(f"{line} --grades").stderr
-    completed = typed(f"{line} --group grade --grades --out report.html")
-    assert completed.exit_code == 0, completed.stderr
+    succeeds(typed(f"{line} --group grade --grades --out report.html"))
     assert "Tests of rating grades" in Path("report.html").read_text("utf-8")
 
 

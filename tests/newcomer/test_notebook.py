@@ -197,7 +197,7 @@ def test_measures_by_size_name_their_class(pets: Any) -> None:
     by_size = calibrant.measure_by_size(p, y, reduction="class:dog", **options)
     assert "reduction class:dog:" in repr(by_size)
     assert by_size.reduction == "class:2"
-    two = calibrant.measure_by_size(p, y, reduction=["confidence", "class:dog"], **options)
-    assert "reduction confidence, class:dog:" in repr(two)
-    assert "ece (confidence)  ece (class:dog)" in repr(two)
-    assert list(two.curves) == ["ece (confidence)", "ece (class:2)"]
+    several = calibrant.measure_by_size(p, y, reduction=["confidence", "class:dog"], **options)
+    assert "reduction confidence, class:dog:" in repr(several)
+    assert "ece (confidence)  ece (class:dog)" in repr(several)
+    assert list(several.curves) == ["ece (confidence)", "ece (class:2)"]

@@ -44,9 +44,9 @@ def _vectors(batch: list[tuple[int, int, int, int]]) -> tuple[Array, npt.NDArray
     return rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True), rows[:, 3].astype(np.int64)
 
 
-def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
-    assert (a is None) == (b is None), what
-    assert a is None or abs(a - b) <= tolerance * max(1.0, abs(a)), what
+def _close(a: Any, b: Any, name: str, tolerance: float = 1e-7) -> None:
+    assert (a is None) == (b is None), name
+    assert a is None or abs(a - b) <= tolerance * max(1.0, abs(a)), name
 
 
 @given(rows)
@@ -88,8 +88,8 @@ def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tup
         for v in np.unique(own):
             here = own == v
             error += here.mean() * (np.abs(P[here][0] - hit[here].mean(axis=0)) ** p).sum()
-        asked = [{"name": "cwce", "binning": "exact", "p": p}]
-        measure = calibrant.evaluate(np.round(P, 15), labels, measures=asked, reduction="classwise").measures["cwce"]
+        requests = [{"name": "cwce", "binning": "exact", "p": p}]
+        measure = calibrant.evaluate(np.round(P, 15), labels, measures=requests, reduction="classwise").measures["cwce"]
         assert measure.value is not None
         assert measure.value <= error ** (1 / p) + 1e-9
 

@@ -48,11 +48,11 @@ def _same(first: Tally, other: Tally) -> None:
 @pytest.mark.slow
 @given(rows, rows, rows)
 def test_merging_tallies_in_any_order_equals_counting_together(a: Rows, b: Rows, c: Rows) -> None:
-    first, two, three = (_counted(part) for part in (a, b, c))
+    first, second, third = (_counted(part) for part in (a, b, c))
     whole = _counted(a + b + c)
-    _same(merged([first, two, three]), whole)
-    _same(merged([merged([first, two]), three]), whole)
-    _same(merged([three, merged([two, first])]), whole)
+    _same(merged([first, second, third]), whole)
+    _same(merged([merged([first, second]), third]), whole)
+    _same(merged([third, merged([second, first])]), whole)
     _same(merged([whole, _counted([])]), whole)
 
 
