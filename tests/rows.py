@@ -36,7 +36,13 @@ LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
 
 def draw_forecasts(
-    n: int, seed: Seed = 0, *, kind: str = "quantiles", spread: float = 0.3, factor: float = 1.0, shift: float = 0.0
+    n: int = 800,
+    seed: Seed = 0,
+    *,
+    kind: str = "quantiles",
+    spread: float = 0.3,
+    factor: float = 1.0,
+    shift: float = 0.0,
 ) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
     """Outcomes that are moved by ``shift`` and ``factor`` times as spread as forecast, and forecasts of this kind."""
     random = np.random.default_rng(seed)

@@ -65,7 +65,7 @@ def test_draws_of_the_process_spread_about_its_mean_and_are_the_same_each_time()
     assert len(process.weights) == len(hypotheses()) == 30
 
 
-def test_certain_predictions_that_are_often_wrong_are_taken_down() -> None:
+def test_certain_predictions_that_are_often_wrong_are_lowered() -> None:
     p = np.concatenate([np.zeros(500), np.ones(500)])
     y = np.concatenate([np.arange(500) % 5 == 0, np.arange(500) % 5 != 0]).astype(np.int8)
     calibrated = calibrant.fit("averaged", p, y).apply([0.0, 1.0])

@@ -69,9 +69,9 @@ def test_permuting_the_classes_permutes_the_network() -> None:
     rows, order = _rows(), np.array([2, 0, 1])
     place = np.argsort(order)
     other = replace(rows, z=rows.z[order], labels=place[rows.labels], prior=rows.prior[order])
-    first, two = NetworkMember("network").fit(rows), NetworkMember("network").fit(other)
-    np.testing.assert_allclose(two.held_out, first.held_out[order], atol=1e-8)
-    np.testing.assert_allclose(two.refit(other)(other.z.T), first.refit(rows)(rows.z.T)[:, order], atol=1e-5)
+    first, second = NetworkMember("network").fit(rows), NetworkMember("network").fit(other)
+    np.testing.assert_allclose(second.held_out, first.held_out[order], atol=1e-8)
+    np.testing.assert_allclose(second.refit(other)(other.z.T), first.refit(rows)(rows.z.T)[:, order], atol=1e-5)
 
 
 def test_the_map_of_a_network_is_the_network_that_was_trained() -> None:

@@ -73,7 +73,7 @@ def test_the_default_map_of_an_event_keeps_the_order_of_the_rows_and_their_auroc
     assert _auroc(calibrant.fit("averaged", p, y).apply(p), y) == pytest.approx(_auroc(p, y), abs=1e-12)
 
 
-def test_without_keep_order_the_map_may_reorder_rows() -> None:
+def test_the_map_may_reorder_rows_without_keep_order() -> None:
     p, y = _spikes(0.1)
     free, ordered = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
     assert np.diff(free.apply(GRID)).min() < -0.01
@@ -129,8 +129,8 @@ def test_the_measure_of_falling_frequencies_is_that_of_a_free_map_without_keep_o
 
 
 def test_pooled_values_are_means_over_the_rows() -> None:
-    knots, at = table_knots()
-    bent = Averaged(knots, np.where((at > 0.3) & (at < 0.5), knots - 1.0, knots))
+    knots, probabilities = table_knots()
+    bent = Averaged(knots, np.where((probabilities > 0.3) & (probabilities < 0.5), knots - 1.0, knots))
     random = np.random.default_rng(0)
     p, w = np.sort(random.random(5000)), random.random(5000)
     ordered = increasing(bent, CurvePlaces(p), w)

@@ -148,7 +148,7 @@ def test_experiments_come_in_rounds_over_data_sets() -> None:
     keys = [ExperimentKey(Path("f.h5"), dataset, model) for dataset in "abc" for model in "xyz"]
     order = in_rounds(keys)
     assert sorted(order) == sorted(keys)
-    assert all({key.dataset for key in order[at : at + 3]} == set("abc") for at in (0, 3, 6))
+    assert all({key.dataset for key in order[first : first + 3]} == set("abc") for first in (0, 3, 6))
 
 
 def _experiment() -> Experiment:
@@ -257,7 +257,7 @@ def _board() -> Board:
 def test_a_board_has_one_implementation_of_a_map_the_strongest_of_the_peers() -> None:
     board = _board()
     chosen = representatives(board)
-    assert [board.contenders[at]["contender"] for at in chosen] == ["base-model", "strong-ts", "averaged"]
+    assert [board.contenders[row]["contender"] for row in chosen] == ["base-model", "strong-ts", "averaged"]
     left = others(board, chosen)
     assert "| weak-ts | peer | strong-ts |" in left
     assert "1 time limit" in left

@@ -170,8 +170,8 @@ def _board(n_cal: list[int]) -> Board:
         for name, package in (("base-model", ""), ("LightGBM", "peer"), ("averaged", "calibrant"))
     ]
     rows = [
-        {"experiment": f"set-{at}/m", "dataset": f"set-{at}", "n_classes": 2, "n_cal": n, "n_test": 100}
-        for at, n in enumerate(n_cal)
+        {"experiment": f"set-{i}/m", "dataset": f"set-{i}", "n_classes": 2, "n_cal": n, "n_test": 100}
+        for i, n in enumerate(n_cal)
     ]
     loss = np.tile([0.5, 0.4, 0.3], (len(rows), 1))
     columns = dict.fromkeys(("log_loss", "brier"), loss) | {"refinement": loss - [0.1, 0.1, 0.01]}
@@ -181,10 +181,10 @@ def _board(n_cal: list[int]) -> Board:
 def test_each_experiment_is_in_one_size_class() -> None:
     edges = [1, 500, 501, 2_000, 2_001, 20_000, 20_001, 200_000, 200_001, 1_000_000]
     parts = [size.part(_board(edges)) for size in CLASSES]
-    assert [[e["n_cal"] for e in part.experiments] for part in parts] == [edges[at : at + 2] for at in range(0, 10, 2)]
+    assert [[e["n_cal"] for e in part.experiments] for part in parts] == [edges[i : i + 2] for i in range(0, 10, 2)]
 
 
-def test_the_page_tells_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
+def test_the_page_has_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
     text = verdicts([_board([300] * 6 + [30_000] * 4)])
     assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |" in text
     assert "| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** |" in text

@@ -49,7 +49,7 @@ def with_fit(**changes: object) -> ChaosEvidence:
 
 
 def broken(observed: ChaosEvidence) -> set[str]:
-    return {name for name, said in faults(observed).items() if said}
+    return {name for name, messages in faults(observed).items() if messages}
 
 
 def test_a_sound_run_has_no_violation() -> None:
@@ -57,7 +57,7 @@ def test_a_sound_run_has_no_violation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("observed", "what"),
+    ("observed", "violation"),
     [
         (with_fit(status=None), "every acknowledged job exists"),
         (replace(SOUND, stored_jobs=frozenset({"job_1"})), "every acknowledged job exists"),
@@ -125,13 +125,13 @@ def test_a_sound_run_has_no_violation() -> None:
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
 )
-def test_every_violation_of_a_run_is_detected(observed: ChaosEvidence, what: str) -> None:
-    assert what in broken(observed)
+def test_every_violation_of_a_run_is_detected(observed: ChaosEvidence, violation: str) -> None:
+    assert violation in broken(observed)
 
 
 def test_every_check_can_fail() -> None:
     cases = test_every_violation_of_a_run_is_detected.pytestmark[0].args[1]  # type: ignore[attr-defined]
-    assert {what for _, what in cases} == set(CHECKS)
+    assert {violation for _, violation in cases} == set(CHECKS)
 
 
 def test_a_job_that_two_requests_are_given_is_noted() -> None:

@@ -40,8 +40,8 @@ def test_the_page_shows_every_picture_with_words_for_it() -> None:
 def test_the_bars_are_the_same_and_the_errors_are_not() -> None:
     shares, errors = [], []
     for output in same_bars():
-        asked = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
-        report = calibrant.evaluate(output.p, output.y.astype(np.int64), measures=["ks"], diagrams=asked)
+        requests = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
+        report = calibrant.evaluate(output.p, output.y.astype(np.int64), measures=["ks"], diagrams=requests)
         points = report.diagrams["reliability"]["data"]
         shares.append(points["observed_frequency"])
         errors.append(round(points["ece"], 3))

@@ -37,7 +37,7 @@ def moved(fitted: CalibrationMap, by: float) -> CalibrationMap:
 
 
 @pytest.mark.parametrize("family", CONVEX, ids=lambda family: family.title)
-def test_a_fit_obeys_its_optimality_conditions_and_one_beside_it_does_not(family: Convex) -> None:
+def test_a_fit_obeys_its_optimality_conditions_and_a_shifted_one_does_not(family: Convex) -> None:
     fitted = fit(family.method, ROWS.p, ROWS.y, **family.options)
     assert family.gradient(fitted, ROWS) <= GOAL
     assert family.gradient(moved(fitted, 1e-4), ROWS) > 100 * GOAL

@@ -159,7 +159,7 @@ def test_errors_are_those_of_the_librarys_measures(name: str, measure: dict[str,
     )
 
 
-def test_without_the_rule_the_best_score_decides() -> None:
+def test_the_best_score_decides_without_the_rule() -> None:
     event, _ = draw(2_000)
     best = calibrant.fit("pl", event.p, event.y, tolerance=0)
     queries = np.linspace(0, 1, 101)
@@ -195,13 +195,13 @@ def test_a_calibrator_is_compared_with_the_true_map_of_the_model() -> None:
 
 
 def test_no_two_runs_evaluate_the_same_row() -> None:
-    taken = np.zeros(HELD_OUT, dtype=int)
-    taken[:CALIBRATION_ROWS] += 1
-    taken[-TRUTH_ROWS:] += 1
+    uses = np.zeros(HELD_OUT, dtype=int)
+    uses[:CALIBRATION_ROWS] += 1
+    uses[-TRUTH_ROWS:] += 1
     for n in SIZES:
         for seed in range(SEEDS):
-            taken[evaluated_rows(n, seed)] += 1
-    assert np.all(taken == 1)
+            uses[evaluated_rows(n, seed)] += 1
+    assert np.all(uses == 1)
 
 
 def test_ranks_are_taken_within_rows_and_ties_share_one() -> None:
@@ -236,7 +236,7 @@ def synthetic(seeds: int) -> dict[ExperimentPart, list[dict[str, Any]]]:
     return records
 
 
-def test_statistics_of_known_records() -> None:
+def test_the_statistics_of_known_records_are_those_by_hand() -> None:
     statistics = arrays(synthetic(2), "evaluators", EVALUATORS, SIX)
     assert statistics.seeds == 2
     assert statistics.distances(["ES_15"]).mean() == pytest.approx(3.0)

@@ -77,8 +77,8 @@ def test_the_page_is_written_from_one_seed() -> None:
     assert set(evaluated) == set(map(str, SIZES))
     assert set(evaluated["1000"]) == {"truth", *TEN, *OURS}
     answers: dict[WorldTask, Any] = {
-        WorldTask("calibrators", *world, 0): run(WorldTask("calibrators", *world, 0)) if at == 0 else _distances(at)
-        for at, world in enumerate(WORLDS)
+        WorldTask("calibrators", *world, 0): run(WorldTask("calibrators", *world, 0)) if i == 0 else _distances(i)
+        for i, world in enumerate(WORLDS)
     }
     whole: Answers = answers | {WorldTask("evaluators", *world, 0): evaluated for world in WORLDS}
     text = page(whole)
@@ -87,5 +87,5 @@ def test_the_page_is_written_from_one_seed() -> None:
     assert text.count("|abs(") == 0
 
 
-def _distances(at: int) -> dict[str, float]:
-    return {name: 0.01 + 0.001 * ((3 * k + at) % 7) for k, name in enumerate((*OF_EVENT, *OURS))}
+def _distances(offset: int) -> dict[str, float]:
+    return {name: 0.01 + 0.001 * ((3 * k + offset) % 7) for k, name in enumerate((*OF_EVENT, *OURS))}

@@ -168,11 +168,11 @@ def test_only_ratios_of_sample_weights_matter_to_the_map(method: str) -> None:
     X, y = make_classification(400, random_state=0)
     weights = np.random.default_rng(0).lognormal(size=len(y))
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
-    first, three = (
+    first, tripled = (
         calibrant.CalibrantClassifier(frozen, method=method).fit(X, y, sample_weight=scale * weights)
         for scale in (1.0, 3.0)
     )
-    np.testing.assert_allclose(three.predict_proba(X), first.predict_proba(X), rtol=1e-9)
+    np.testing.assert_allclose(tripled.predict_proba(X), first.predict_proba(X), rtol=1e-9)
     plain = calibrant.CalibrantClassifier(frozen, method=method).fit(X, y)
     assert np.abs(plain.predict_proba(X) - first.predict_proba(X)).max() > 1e-3
 
@@ -245,8 +245,8 @@ def test_sigmoid_is_platt_and_fits_in_parallel_agree() -> None:
     with joblib.parallel_config(backend="threading"):
         first = calibrant.CalibrantClassifier(GaussianNB(), method="sigmoid", n_jobs=2).fit(X, y)
     assert first.map_.method == "platt"
-    two = calibrant.CalibrantClassifier(GaussianNB(), method="platt").fit(X, y)
-    np.testing.assert_array_equal(first.predict_proba(X), two.predict_proba(X))
+    second = calibrant.CalibrantClassifier(GaussianNB(), method="platt").fit(X, y)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
 def test_large_decision_values_are_scaled_down() -> None:
@@ -343,12 +343,12 @@ def test_a_class_that_a_fold_did_not_see_has_probability_0_there_and_is_a_warnin
 def test_a_correction_to_a_known_rate_uses_the_logits_of_the_classifier_and_warns_of_trees() -> None:
     X, y = make_classification(400, class_sep=3.0, weights=[0.7], random_state=0)
     plain = LogisticRegression(C=1e6, max_iter=10_000).fit(X, y)
-    how: dict[str, Any] = {"method": "prior-shift", "cv": "prefit", "options": {"kept_negatives": 0.1}}
-    corrected = calibrant.CalibrantClassifier(plain, **how).fit(X, y).predict_proba(X)[:, 1]
+    options: dict[str, Any] = {"method": "prior-shift", "cv": "prefit", "options": {"kept_negatives": 0.1}}
+    corrected = calibrant.CalibrantClassifier(plain, **options).fit(X, y).predict_proba(X)[:, 1]
     np.testing.assert_allclose(
         corrected, calibrant.shift_prior(plain.predict_proba(X)[:, 1], kept_negatives=0.1), atol=1e-9
     )
     forest = RandomForestClassifier(5, min_samples_leaf=40, random_state=0)
     for estimator in (forest, make_pipeline(StandardScaler(), forest)):
         with pytest.warns(UserWarning, match="trees"):
-            calibrant.CalibrantClassifier(estimator.fit(X, y), **how).fit(X, y)
+            calibrant.CalibrantClassifier(estimator.fit(X, y), **options).fit(X, y)

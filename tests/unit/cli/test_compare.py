@@ -12,7 +12,7 @@ import pytest
 
 import calibrant
 from schemas.evaluations import ReportAnswer
-from tests.commands import error_of
+from tests.commands import document_of, error_of, succeeds
 from tests.unit.cli.conftest import Run
 
 RANDOM = np.random.default_rng(11)
@@ -93,9 +93,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def test_files_are_joined_on_their_ids(run: Run, files: list[Path]) -> None:
-    completed = run("compare", *files, "--id", "id", "--json")
-    assert completed.exit_code == 0, completed.stderr
-    comparison = json.loads(completed.stdout)["comparison"]
+    comparison = document_of(run("compare", *files, "--id", "id", "--json"))["comparison"]
     assert [contestant["name"] for contestant in comparison["contestants"]] == ["a", "b"]
     expected = _expected().measures["log-loss"].pairs[0]
     assert comparison["measures"]["log-loss"]["pairs"][0]["p_value"] == expected.p_value
@@ -135,18 +133,15 @@ def test_labels_of_another_file_are_joined(run: Run, tmp_path: Path) -> None:
     FRAME[["id", *NAMES]].to_csv(predictions, index=False)
     FRAME[["id", "y", "site"]].sample(frac=1.0, random_state=4).to_csv(labels, index=False)
     joined = ["--labels-from", labels, "--id", "id", "--label", "y"]
-    completed = run("compare", predictions, *_flags(*NAMES), *joined, "--json")
-    assert completed.exit_code == 0, completed.stderr
+    document = document_of(run("compare", predictions, *_flags(*NAMES), *joined, "--json"))
     expected = _expected().measures["brier"].pairs[0]
-    assert json.loads(completed.stdout)["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected.p_value
+    assert document["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected.p_value
     column = ["--prediction", "model_a"]
     evaluated = run("evaluate", predictions, *column, *joined, "--measure", "brier", "--json")
     value = calibrant.evaluate(FRAME["model_a"], FRAME["y"], measures=["brier"])["brier"].value
     assert json.loads(evaluated.stdout)["measures"]["brier"]["value"] == value
-    fitted = run("fit", predictions, *column, *joined, "--method", "platt", "--out", tmp_path / "map.json")
-    assert fitted.exit_code == 0, fitted.stderr
-    report = run("report", predictions, *column, *joined, "--out", tmp_path / "report.html")
-    assert report.exit_code == 0, report.stderr
+    succeeds(run("fit", predictions, *column, *joined, "--method", "platt", "--out", tmp_path / "map.json"))
+    succeeds(run("report", predictions, *column, *joined, "--out", tmp_path / "report.html"))
     assert "labels_from=" in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -194,9 +189,8 @@ def test_maps_are_compared_on_the_predictions_of_a_file(run: Run, scores: Path, 
     for method in ("platt", "isotonic"):
         assert run("fit", scores, *columns, "--method", method, "--out", tmp_path / f"{method}.json").exit_code == 0
     maps = [word for method in ("platt", "isotonic") for word in ("--map", tmp_path / f"{method}.json")]
-    completed = run("compare", scores, *columns, *maps, "--measure", "brier", "--json")
-    assert completed.exit_code == 0, completed.stderr
-    names = [contestant["name"] for contestant in json.loads(completed.stdout)["comparison"]["contestants"]]
+    document = document_of(run("compare", scores, *columns, *maps, "--measure", "brier", "--json"))
+    names = [contestant["name"] for contestant in document["comparison"]["contestants"]]
     assert names == ["uncalibrated", "platt", "isotonic"]
     assert run("compare", scores, *columns, *maps).exit_code == 0
 

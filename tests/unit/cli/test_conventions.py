@@ -16,7 +16,8 @@ import pytest
 import calibrant
 from calibrant.io.errors import InvalidTimes
 from calibrant.io.periods import periods
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 
 
 def _text(stderr: str) -> str:
@@ -29,9 +30,8 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
     monkeypatch.chdir(tmp_path)
     assert run("fit", csv, "--method", "platt", "--out", "map.json").exit_code == 0
     assert run("calibrate", csv, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
-    refused = run("evaluate", "calibrated.csv", "--measure", "ece")
-    assert refused.exit_code == 2
-    commands = re.findall(r"^  calibrant (evaluate .*)$", refused.stderr, re.MULTILINE)
+    error = error_of(run("evaluate", "calibrated.csv", "--measure", "ece"), 2)
+    commands = re.findall(r"^  calibrant (evaluate .*)$", error, re.MULTILINE)
     assert [command.split()[-1] for command in commands] == ["p", "calibrated"]
     outputs = [run(*shlex.split(command)).stdout for command in commands]
     assert "ece" in outputs[0] != outputs[1]
@@ -67,9 +67,7 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
 def test_a_wrong_command_is_answered_with_the_right_one(
     run: Run, csv: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    completed = run(*(str(csv) if word == "FILE" else word for word in arguments))
-    assert completed.exit_code == code
-    assert message in _text(completed.stderr)
+    assert message in _text(error_of(run(*(str(csv) if word == "FILE" else word for word in arguments)), code))
 
 
 def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
@@ -129,8 +127,7 @@ def test_columns_that_are_only_passed_on_keep_what_the_file_says(run: Run, tmp_p
     file.write_text("\n".join(['"",id,version,sign,n,p,w,long,y', *rows, ""]), "utf-8")
     options = ["--prediction", "p", "--method", "platt", "--out", document]
     assert run("fit", file, "--label", "y", *options).exit_code == 0
-    completed = run("calibrate", file, "--map", document, "--prediction", "p", "--out", output)
-    assert completed.exit_code == 0, completed.stderr
+    succeeds(run("calibrate", file, "--map", document, "--prediction", "p", "--out", output))
     read = pyarrow.parquet.read_table if suffix == ".parquet" else pyarrow.feather.read_table
     table = read(output).slice(0, 2).drop_columns(["calibrated"])
     assert table.to_pydict() == {
@@ -155,8 +152,7 @@ def test_calibrated_files_may_be_json_lines_or_compressed(run: Run, csv: Path, t
     assert run("calibrate", csv, "--map", document, "--out", lines).exit_code == 0
     first = json.loads(lines.read_text("utf-8").splitlines()[0])
     assert ",".join(map(str, first.values())) == text.splitlines()[1]
-    vectors = tmp_path / "in.jsonl"
-    vectors.write_text('{"id": "007", "p": 0.5, "x": [1, 2]}\n', "utf-8")
+    vectors = file_of(tmp_path / "in.jsonl", '{"id": "007", "p": 0.5, "x": [1, 2]}\n')
     assert run("calibrate", vectors, "--map", document, "--out", lines).exit_code == 0
     row = json.loads(lines.read_bytes())
     assert (row["id"], row["x"], list(row)) == ("007", [1, 2], ["id", "p", "x", "calibrated"])

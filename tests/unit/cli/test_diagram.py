@@ -44,8 +44,8 @@ def test_a_map_is_drawn_before_and_after(run: Run, csv: Path, tmp_path: Path) ->
 
 
 def test_measures_by_size_are_those_of_the_library(run: Run, csv: Path, csv_text: str) -> None:
-    asked = '{"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}'
-    words = _words(run("diagram", csv, "--diagram", asked, "--seed", "3", "--out", "-").stdout_bytes)
+    request = '{"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}'
+    words = _words(run("diagram", csv, "--diagram", request, "--seed", "3", "--out", "-").stdout_bytes)
     rows = [line.split(",") for line in csv_text.splitlines()[1:]]
     p, y = np.array([float(row[2]) for row in rows]), np.array([int(row[1]) for row in rows])
     curve = calibrant.measure_by_size(p, y, measures=["ks"], start=50, start_repetitions=4, seed=3).curves["ks"]
@@ -71,10 +71,9 @@ def test_an_impossible_diagram_prints_one_line(
     run: Run, csv: Path, tmp_path: Path, flags: list[str], line: str
 ) -> None:
     output = tmp_path / "drawn.svg"
-    completed = run("diagram", csv, *COLUMNS, *flags, "--out", output)
-    assert completed.exit_code == 1, completed.output
-    assert line in completed.stderr
-    assert completed.stderr.count("\n") == 1
+    error = error_of(run("diagram", csv, *COLUMNS, *flags, "--out", output), 1)
+    assert line in error
+    assert error.count("\n") == 1
     assert not output.exists()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import calibrant
 from schemas.evaluations import ReportAnswer
-from tests.commands import error_of
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, output_of
+from tests.unit.cli.conftest import Run, file_of
 
 
 def _columns(csv_text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -94,13 +94,12 @@ def test_two_columns_of_groups_are_measured_by_their_combinations(run: Run, csv:
 def test_measures_before_and_after_a_map_are_reported(run: Run, csv: Path, tmp_path: Path) -> None:
     document = tmp_path / "map.json"
     assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
-    completed = run("evaluate", csv, "--map", document, "--measure", "ece")
-    assert completed.exit_code == 0
-    header, row = (line for line in completed.stdout.splitlines() if line.startswith(("measure", "ece")))
+    printed = output_of(run("evaluate", csv, "--map", document, "--measure", "ece"))
+    header, row = (line for line in printed.splitlines() if line.startswith(("measure", "ece")))
     assert header.split()[:3] == ["measure", "before", "after"]
     before, after = map(float, row.split()[1:3])
     assert after < before
-    assert "improvement" in completed.stdout
+    assert "improvement" in printed
 
 
 def test_weights_of_two_are_rows_twice(run: Run, csv: Path, csv_text: str, tmp_path: Path) -> None:
@@ -108,9 +107,9 @@ def test_weights_of_two_are_rows_twice(run: Run, csv: Path, csv_text: str, tmp_p
     weighted, twice = tmp_path / "weighted.csv", tmp_path / "twice.csv"
     weighted.write_text("\n".join([f"{header},w", *(f"{row},2" for row in rows)]), encoding="utf-8")
     twice.write_text("\n".join([header, *rows, *rows]), encoding="utf-8")
-    asked = ("--measure", "ece", "--json")
-    by_weight = json.loads(run("evaluate", weighted, "--weight", "w", *asked).stdout)["measures"]["ece"]["value"]
-    by_row = json.loads(run("evaluate", twice, *asked).stdout)["measures"]["ece"]["value"]
+    flags = ("--measure", "ece", "--json")
+    by_weight = json.loads(run("evaluate", weighted, "--weight", "w", *flags).stdout)["measures"]["ece"]["value"]
+    by_row = json.loads(run("evaluate", twice, *flags).stdout)["measures"]["ece"]["value"]
     assert by_weight == pytest.approx(by_row, abs=1e-12)
 
 
@@ -119,26 +118,25 @@ def test_the_kind_of_weights_is_an_option(run: Run, csv: Path, csv_text: str, tm
     weighted, halves = tmp_path / "weighted.csv", tmp_path / "halves.csv"
     weighted.write_text("\n".join([f"{header},w", *(f"{row},{1 + i % 3}" for i, row in enumerate(rows))]), "utf-8")
     halves.write_text("\n".join([f"{header},w", *(f"{row},{0.5 + i % 3}" for i, row in enumerate(rows))]), "utf-8")
-    asked = ("--weight", "w", "--measure", "ks")
+    flags = ("--weight", "w", "--measure", "ks")
     reports = [
-        json.loads(run("evaluate", weighted, *asked, "--json", *kind).stdout)
+        json.loads(run("evaluate", weighted, *flags, "--json", *kind).stdout)
         for kind in ((), ("--weights-kind", "importance"), ("--weights-kind", "frequency"))
     ]
     assert [report["weights_kind"] for report in reports] == ["importance", "importance", "frequency"]
     p_values = [report["measures"]["ks"]["p_value"] for report in reports]
     assert p_values[0] == p_values[1] > p_values[2]
-    assert "importance weights" in run("evaluate", weighted, *asked).stdout
-    error = error_of(run("evaluate", halves, *asked, "--weights-kind", "frequency"))
+    assert "importance weights" in run("evaluate", weighted, *flags).stdout
+    error = error_of(run("evaluate", halves, *flags, "--weights-kind", "frequency"))
     assert "300 are not whole numbers" in " ".join(error.split())
-    assert run("evaluate", halves, *asked, "--weights-kind", "counts").exit_code == 2
+    assert run("evaluate", halves, *flags, "--weights-kind", "counts").exit_code == 2
 
 
 def test_several_columns_are_classes_in_the_order_given(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "classes.csv"
-    path.write_text("truth,b,a\n0,0.7,0.3\n1,0.2,0.8\n0,0.6,0.4\n1,0.1,0.9\n", encoding="utf-8")
-    asked = ("--label", "truth", "--measure", "accuracy", "--json")
-    in_order = run("evaluate", path, "--prediction", "b", "--prediction", "a", *asked)
-    turned = run("evaluate", path, "--prediction", "a", "--prediction", "b", *asked)
+    path = file_of(tmp_path / "classes.csv", "truth,b,a\n0,0.7,0.3\n1,0.2,0.8\n0,0.6,0.4\n1,0.1,0.9\n")
+    flags = ("--label", "truth", "--measure", "accuracy", "--json")
+    in_order = run("evaluate", path, "--prediction", "b", "--prediction", "a", *flags)
+    turned = run("evaluate", path, "--prediction", "a", "--prediction", "b", *flags)
     accuracies = [json.loads(answer.stdout)["measures"]["accuracy"]["value"] for answer in (in_order, turned)]
     assert accuracies == [1.0, 0.0]
 

@@ -14,9 +14,9 @@ import pytest
 
 import calibrant
 from calibrant.core.cells import Floats
-from tests.commands import error_of
+from tests.commands import document_of, error_of, notes_of, output_of
 from tests.conftest import GOLDEN
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, file_of
 
 
 @pytest.fixture
@@ -82,18 +82,18 @@ def _log_loss(p: Floats, labels: Any) -> float:
 
 
 def test_options_of_a_method_are_read_as_json(run: Run, csv: Path) -> None:
-    completed = run("fit", csv, "--method", "histogram", "--option", "n_bins=5", "--option", "binning=equal-width")
-    assert completed.exit_code == 0, completed.stderr
-    assert len(json.loads(completed.stdout)["parameters"]["heights"]) == 5
+    document = document_of(
+        run("fit", csv, "--method", "histogram", "--option", "n_bins=5", "--option", "binning=equal-width")
+    )
+    assert len(document["parameters"]["heights"]) == 5
     for option, message in (("n_bins=many", "--option n_bins: must be"), ("nope=2", "--option: has an unknown option")):
         assert message in error_of(run("fit", csv, "--method", "histogram", "--option", option), 1)
 
 
 def test_a_text_file_keeps_its_columns_and_gets_one_more(run: Run, csv: Path, csv_text: str, document: Path) -> None:
-    completed = run("calibrate", csv, "--map", document)
-    assert completed.exit_code == 0
+    printed = output_of(run("calibrate", csv, "--map", document))
     original = list(tables.DictReader(csv_text.splitlines()))
-    written = list(tables.DictReader(completed.stdout.splitlines()))
+    written = list(tables.DictReader(printed.splitlines()))
     assert [{k: v for k, v in row.items() if k != "calibrated"} for row in written] == original
     fitted = calibrant.load(json.loads(document.read_bytes()))
     expected = fitted.apply([float(row["p"]) for row in original])
@@ -136,13 +136,11 @@ def test_names_of_classes_that_the_encoding_does_not_have_are_refused(run: Run, 
     names = ["a", "b", "日"]
     probs = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     calibrant.fit("temperature", probs, np.arange(60) % 3, class_names=names).save(tmp_path / "map.json")
-    file = tmp_path / "preds.csv"
-    file.write_bytes("prob_0,prob_1,prob_2,town\n0.5,0.25,0.25,Köln\n".encode("cp1252"))
-    refused = run(
-        "calibrate", file, "--map", tmp_path / "map.json", "--encoding", "cp1252", "--out", tmp_path / "a.csv"
+    file = file_of(tmp_path / "preds.csv", "prob_0,prob_1,prob_2,town\n0.5,0.25,0.25,Köln\n".encode("cp1252"))
+    error = error_of(
+        run("calibrate", file, "--map", tmp_path / "map.json", "--encoding", "cp1252", "--out", tmp_path / "a.csv"), 1
     )
-    assert refused.exit_code == 1
-    assert refused.stderr.endswith("the names of the classes cannot be written in cp1252; save the file as UTF-8\n")
+    assert error.endswith("the names of the classes cannot be written in cp1252; save the file as UTF-8\n")
     assert not (tmp_path / "a.csv").exists()
 
 
@@ -234,8 +232,7 @@ def test_a_file_that_is_not_a_map_prints_an_error(run: Run, csv: Path, tmp_path:
 def test_a_file_that_is_there_stays_as_it_was_where_nothing_can_be_written(
     run: Run, document: Path, tmp_path: Path
 ) -> None:
-    output = tmp_path / "out.csv"
-    output.write_text("precious", encoding="utf-8")
+    output = file_of(tmp_path / "out.csv", "precious")
     completed = run("calibrate", "-", "--map", document, "--out", output, stdin=b"p,calibrated\n0.5,1\n")
     assert (completed.exit_code, output.read_text("utf-8")) == (1, "precious")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.json", "out.csv", "preds.csv"]
@@ -277,9 +274,7 @@ def test_the_report_of_a_few_groups_draws_each(run: Run, tmp_path: Path) -> None
 
 def test_a_map_of_one_label_is_not_applied_to_the_column_of_the_other(run: Run, tmp_path: Path) -> None:
     def saved(name: str, head: str) -> Path:
-        path = tmp_path / name
-        path.write_text(f"y,{head}\n" + "yes,0.7\nno,0.2\nyes,0.6\nno,0.4\nyes,0.3\n" * 20, "utf-8")
-        return path
+        return file_of(tmp_path / name, f"y,{head}\n" + "yes,0.7\nno,0.2\nyes,0.6\nno,0.4\nyes,0.3\n" * 20)
 
     output = tmp_path / "yes.json"
     assert run("fit", saved("yes.csv", "p_yes"), "--method", "platt", "--out", output).exit_code == 0
@@ -324,11 +319,9 @@ def test_a_fit_that_changes_nothing_says_so(run: Run, tmp_path: Path) -> None:
 def test_a_column_of_class_0_is_noted_before_a_map_of_class_1_is_applied(
     run: Run, document: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "zero.csv"
-    file.write_text("prob_0,prob_x\n0.25,0.5\n0.5,0.25\n", encoding="utf-8")
-    noted = run("calibrate", file, "--map", document, "--prediction", "prob_0")
-    assert noted.exit_code == 0
-    assert "column 'prob_0' is named after class 0, not class 1" in noted.stderr
+    file = file_of(tmp_path / "zero.csv", "prob_0,prob_x\n0.25,0.5\n0.5,0.25\n")
+    notes = notes_of(run("calibrate", file, "--map", document, "--prediction", "prob_0"))
+    assert "column 'prob_0' is named after class 0, not class 1" in notes
     assert "class 0" not in run("calibrate", file, "--map", document, "--prediction", "prob_x").stderr
 
 

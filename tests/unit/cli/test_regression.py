@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
-from tests.commands import error_of
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, notes_of, output_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 N = 400
@@ -75,11 +75,10 @@ def test_json_is_the_document_of_the_report(run: Run, quantiles: Path) -> None:
 
 def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
-    fitted = run(
-        "fit", quantiles, "--regression", "--by", "horizon", "--cluster", "day", "--support", "0,", "--out", path
+    notes = notes_of(
+        run("fit", quantiles, "--regression", "--by", "horizon", "--cluster", "day", "--support", "0,", "--out", path)
     )
-    assert fitted.exit_code == 0, fitted.stderr
-    assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", fitted.stderr)
+    assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", notes)
     expected = calibrant.fit_distribution(
         "averaged",
         ROWS["y"],
@@ -189,9 +188,7 @@ def test_invalid_options_and_files_are_refused(
     run: Run, normal: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(normal.parent)
-    completed = run(*arguments)
-    assert completed.exit_code == code
-    assert message in " ".join(completed.stderr.replace("│", " ").split())
+    assert message in " ".join(error_of(run(*arguments), code).replace("│", " ").split())
 
 
 def _ordered(path: Path, *, pending: int = 6) -> Path:
@@ -210,9 +207,7 @@ ORDER = ["--half-life", 7, "--time", "made", "--known", "known", "--label", "y"]
 def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Path, suffix: str) -> None:
     file, output = _ordered(tmp_path / "ordered.csv"), tmp_path / f"out.{suffix}"
     more = ["--by", "horizon", "--option", "widen=1", "--support=-1000,"]
-    completed = run("calibrate", file, *ORDER, *more, "--out", output)
-    assert completed.exit_code == 0, completed.stderr
-    assert "recalibrated 396 of 400 rows" in completed.stderr
+    assert "recalibrated 396 of 400 rows" in notes_of(run("calibrate", file, *ORDER, *more, "--out", output))
     origin, known = ROWS["day"].astype(float), ROWS["day"] + 1.0
     known[-6:] = np.nan
     wanted = calibrant.recalibrate_in_order(
@@ -262,9 +257,8 @@ def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Pat
 def test_invalid_files_in_the_order_of_time_are_refused(
     run: Run, tmp_path: Path, arguments: list[object], code: int, message: str
 ) -> None:
-    completed = run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments)
-    assert completed.exit_code == code, completed.stderr
-    assert message in " ".join(completed.stderr.replace("│", " ").split())
+    error = error_of(run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments), code)
+    assert message in " ".join(error.replace("│", " ").split())
 
 
 def test_a_map_of_the_other_kind_is_refused(run: Run, normal: Path, csv: Path, tmp_path: Path) -> None:
@@ -285,8 +279,7 @@ def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch:
     assert run("diagram", normal, "--regression").stderr.splitlines()[-1] == "calibrant: wrote coverage.svg"
     assert "coverage of 90 % intervals" in Path("coverage.svg").read_text("utf-8")
     assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
-    after = run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png")
-    assert after.exit_code == 0, after.stderr
+    succeeds(run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png"))
     assert Path("pit.png").read_bytes().startswith(b"\x89PNG")
     refused = run("diagram", normal, "--regression", "--diagram", "fan", "--time", "day")
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
@@ -301,10 +294,7 @@ def test_a_report_has_its_command_and_python_that_repeats_it(
     run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    completed = run(
-        "report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html"
-    )
-    assert completed.exit_code == 0, completed.stderr
+    succeeds(run("report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html"))
     page = unescape(Path("page.html").read_text("utf-8"))
     assert "90 % intervals contain" in page
     command = re.search(r"<pre><code>calibrant (report [^<]*?)\s*</code>", page)
@@ -322,8 +312,7 @@ def test_a_report_of_a_map_shows_how_to_apply_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("fit", quantiles.name, "--regression", "--by", "horizon", "--out", "map.json").exit_code == 0
-    completed = run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json")
-    assert completed.exit_code == 0, completed.stderr
+    succeeds(run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json"))
     page = unescape(Path("report.html").read_text("utf-8"))
     names: dict[str, object] = {}
     for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
@@ -373,23 +362,20 @@ def test_the_command_for_an_ensemble_runs(run: Run, tmp_path: Path, names: list[
     message, command = error.splitlines()
     assert f"name them as samples={wildcard}:" in message
     assert command.endswith(f" --prediction 'samples={wildcard}'")
-    completed = run(*shlex.split(command)[1:])
-    assert completed.exit_code == 0, completed.stderr
+    printed = output_of(run(*shlex.split(command)[1:]))
     samples = frame.to_numpy()
     expected = calibrant.evaluate_distribution(pd.read_csv(path)["y"], samples=samples, measures=["crps"])
-    assert f"{expected['crps'].value:.4f}" in completed.stdout
+    assert f"{expected['crps'].value:.4f}" in printed
 
 
 def test_numbered_columns_that_are_no_ensemble_are_not_offered(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "years.csv"
-    path.write_text("y,2020,2021,2022,2023,2024\n1,1,2,3,4,5\n", encoding="utf-8")
+    path = file_of(tmp_path / "years.csv", "y,2020,2021,2022,2023,2024\n1,1,2,3,4,5\n")
     refused = run("evaluate", path, "--regression")
     assert (refused.exit_code, "ensemble" in refused.stderr) == (1, False)
 
 
 def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "ends.csv"
-    path.write_text("y,lower,upper\n1,0,2\n2,1,3\n", encoding="utf-8")
+    path = file_of(tmp_path / "ends.csv", "y,lower,upper\n1,0,2\n2,1,3\n")
     assert run("evaluate", path, "--regression").stderr.endswith("set it, such as 0.9 (--level 0.9)\n")
     path.write_text('y,quantiles\n1,"[0, 1, 2]"\n2,"[1, 2, 3]"\n', encoding="utf-8")
     assert run("evaluate", path, "--regression").stderr.endswith("0.5 and 0.95 (--levels 0.05,0.5,0.95)\n")
@@ -397,7 +383,6 @@ def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) 
 
 
 def test_long_files_of_quantiles_and_samples_are_pivoted(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "long.csv"
-    path.write_text("id,quantile,value\n1,0.1,1\n1,0.9,2\n", encoding="utf-8")
+    path = file_of(tmp_path / "long.csv", "id,quantile,value\n1,0.1,1\n1,0.9,2\n")
     output = run("evaluate", path, "--regression").stderr
     assert "frame.pivot(index=..., columns='quantile', values=...).reset_index()" in output

@@ -23,9 +23,9 @@ def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
     return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
 
 
-def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> IngestionResult:
+def take(steps: Generator[Any, Any, Any], answers: Sequence[Any]) -> IngestionResult:
     """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
-    left, items = list(came), []
+    left, items = list(answers), []
     requests: list[Request] = []
     pauses: list[float] = []
     outcome: Outcome = (None, None)

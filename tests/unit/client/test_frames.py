@@ -44,7 +44,7 @@ MATRICES = [
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda container: type(container).__name__)
-def test_numbers_of_a_vector_are_the_same_whatever_holds_them(vector: Any) -> None:
+def test_numbers_of_a_vector_are_the_same_in_every_container(vector: Any) -> None:
     np.testing.assert_array_equal(numbers_of(vector, "predictions"), P)
 
 
@@ -74,11 +74,11 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("predictions", "said"), MISSING)
-def test_missing_values_are_refused_with_their_place_before_sending(predictions: Any, said: str) -> None:
+@pytest.mark.parametrize(("predictions", "message"), MISSING)
+def test_missing_values_are_refused_with_their_place_before_sending(predictions: Any, message: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
         split_rows({"predictions": predictions})
-    assert str(refusal.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 UNUSABLE = [
@@ -91,11 +91,11 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("field", "container", "said"), UNUSABLE)
-def test_unsendable_values_are_refused_with_a_readable_error(field: str, container: Any, said: str) -> None:
+@pytest.mark.parametrize(("field", "container", "message"), UNUSABLE)
+def test_unsendable_values_are_refused_with_a_readable_error(field: str, container: Any, message: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
         split_rows({field: container})
-    assert str(refusal.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_labels_travel_in_the_fewest_bytes_that_hold_them(container: Any, dtype:
         pa.array(["x", "yy"]),
     ],
 )
-def test_names_of_groups_are_text_whatever_holds_them(names_in: Any) -> None:
+def test_names_of_groups_are_text_in_every_container(names_in: Any) -> None:
     names = names_of(names_in)
     assert (names.dtype.kind, names.tolist()) == ("U", ["x", "yy"])
 

@@ -33,12 +33,12 @@ def _taken(**counts: Any) -> bytes:
 
 def test_rows_go_in_pieces_each_under_its_own_key_and_are_counted_together() -> None:
     refused = [{"row": 1, "code": "out-of-range", "detail": "is above 1"}]
-    came = [
+    answers = [
         answer(content=_taken(accepted=2, joined=1)),
         answer(content=_taken(accepted=1, refused=1, refusals=refused)),
         answer(content=_taken(duplicates=1, new_field=3)),
     ]
-    outcome = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), came)
+    outcome = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), answers)
     assert [request.path for request in outcome.requests] == ["/monitors/a%2Fb/rows"] * 3
     assert [request.headers["Idempotency-Key"] for request in outcome.requests] == ["k-0", "k-2", "k-4"]
     assert (outcome.value.accepted, outcome.value.joined, outcome.value.duplicates) == (3, 1, 1)
@@ -48,7 +48,7 @@ def test_rows_go_in_pieces_each_under_its_own_key_and_are_counted_together() -> 
     assert np.concatenate([piece["predictions"] for piece in sent]).tolist() == P
 
 
-def test_predictions_and_labels_bear_keys_of_their_own_where_nobody_gave_one() -> None:
+def test_predictions_and_labels_have_keys_of_their_own_if_the_caller_gives_none() -> None:
     first = take(send_predictions(Patience(), "m", IDS, P, groups=["x"] * 5, piece=3), [answer(content=_taken())] * 2)
     other = take(send_labels(Patience(), "m", IDS, [True, False, True, True, False]), [answer(content=_taken())])
     assert [request.path for request in (*first.requests, *other.requests)] == [

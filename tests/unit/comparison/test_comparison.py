@@ -33,7 +33,7 @@ def _training(method: str = "platt") -> Training:
     return Training(digest(read_batch(P[FIT], Y[FIT])), Fitting.read(method, {}), 3)
 
 
-def test_a_map_beside_itself_differs_by_exactly_nothing() -> None:
+def test_a_map_compared_with_itself_has_a_difference_of_zero() -> None:
     comparison = _compare()
     for compared in comparison.measures.values():
         pair = next(pair for pair in compared.pairs if pair.between == ("platt", "again"))
@@ -89,7 +89,7 @@ def test_fronts_are_of_calibration_errors_alone() -> None:
     assert measures["auroc"].fronts == {}
 
 
-def test_a_map_seen_at_its_own_rows_gets_no_p_value_and_a_cross_fitted_improvement() -> None:
+def test_a_map_on_the_rows_of_its_fit_has_no_p_value_but_a_cross_fitted_improvement() -> None:
     maps = {name: calibrant.fit(name, P[FIT], Y[FIT], seed=3) for name in ("platt", "isotonic")}
     trained = {"platt": _training(), "isotonic": Training("0" * 32)}
     comparison = calibrant.compare(P[FIT], Y[FIT], maps, measures=["ece", "ks"], trained=trained, resamples=200)
@@ -107,7 +107,7 @@ def test_a_map_seen_at_its_own_rows_gets_no_p_value_and_a_cross_fitted_improveme
     assert "platt" not in comparison.measures["ece"].indistinguishable
 
 
-def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> None:
+def test_out_of_fold_predictions_are_of_maps_that_were_not_fitted_to_the_row() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     out_of_fold = out_of_fold_predictions(batch, _training("isotonic"))
     again = calibrant.fit("isotonic", P[FIT], Y[FIT])
@@ -121,15 +121,15 @@ def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> No
 def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT], seed=3)
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
-    seen = asked.run(asked.check(batch))
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
+    seen = evaluation.run(evaluation.check(batch))
     assert seen.in_sample is True
     assert seen.after is not None
     assert seen.after["ks"].p_value is None
     assert seen.measures["ks"].p_value is not None
     assert seen.improvement is not None
     assert seen.improvement["log-loss"].definition["cross_fitted"] is True
-    unseen = asked.run(asked.check(read_batch(P[UNSEEN], Y[UNSEEN])))
+    unseen = evaluation.run(evaluation.check(read_batch(P[UNSEEN], Y[UNSEEN])))
     assert unseen.in_sample is False
     assert unseen.after is not None
     assert unseen.after["ks"].p_value is not None
@@ -138,8 +138,8 @@ def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
 def test_a_fit_that_cannot_be_repeated_has_no_improvement_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
-    improvements = asked.run(asked.check(batch)).improvement
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
+    improvements = evaluation.run(evaluation.check(batch)).improvement
     assert improvements is not None
     assert improvements["brier"].value is None
     assert improvements["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
@@ -149,9 +149,9 @@ def test_a_fit_for_workers_alone_makes_an_evaluation_in_sample_a_job() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
     training = Training(digest(batch), Fitting.read("pl", {}))
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=training)
-    assert asked.seconds(asked.check(batch)) == float("inf")
-    assert asked.seconds(asked.check(read_batch(P, Y))) < 1.0
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=training)
+    assert evaluation.seconds(evaluation.check(batch)) == float("inf")
+    assert evaluation.seconds(evaluation.check(read_batch(P, Y))) < 1.0
 
 
 def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
@@ -178,11 +178,11 @@ def test_an_invalid_argument_is_named() -> None:
 
 
 def test_a_power_law_needs_five_batches() -> None:
-    asked = Comparison(
+    comparison = Comparison(
         Evaluation(read_requests(["ece", "brier"]), resampling=Resampling(0.95, 200)),
         read_contestants({"platt": calibrant.fit("platt", P[FIT], Y[FIT])}, {}),
     )
-    laws = PowerLaws(asked)
+    laws = PowerLaws(comparison)
     for noise in (0.0, 0.3, 0.6, 0.9, 1.2):
         logit = np.log(P / (1.0 - P)) + noise * RANDOM.normal(size=4000)
         laws.add(read_batch(1.0 / (1.0 + np.exp(-1.3 * logit)), Y))

@@ -21,7 +21,7 @@ def test_equal_contestants_differ_by_exactly_nothing() -> None:
     same = [ContestantValue(name, 0.03, COMMON, (0.0, 0.01)) for name in "ab"]
     other = ContestantValue("c", 0.05, COMMON * 0.5, (0.0, 0.01))
     pair = compare_pairs(
-        [*same, other], level=0.95, apart=lambda first, two: 0.0 if {first, two} == {"a", "b"} else 1.0
+        [*same, other], level=0.95, apart=lambda first, second: 0.0 if {first, second} == {"a", "b"} else 1.0
     )[0]
     assert (pair.difference, pair.interval, pair.p_value) == (0.0, (0.0, 0.0), 1.0)
 
@@ -53,9 +53,9 @@ def test_corrected_intervals_contain_those_of_a_pair_alone(correction: Correctio
 
 
 def test_a_bias_that_may_be_widens_the_interval_and_weakens_the_p_value() -> None:
-    first, two = ContestantValue("one", 0.05, COMMON), ContestantValue("two", 0.03, -COMMON)
-    plain = compare_pairs([first, two], level=0.95)[0]
-    biased = compare_pairs([ContestantValue("one", 0.05, COMMON, (0.0, 0.02)), two], level=0.95)[0]
+    first, second = ContestantValue("one", 0.05, COMMON), ContestantValue("two", 0.03, -COMMON)
+    plain = compare_pairs([first, second], level=0.95)[0]
+    biased = compare_pairs([ContestantValue("one", 0.05, COMMON, (0.0, 0.02)), second], level=0.95)[0]
     assert plain.interval is not None
     assert biased.interval is not None
     assert biased.interval[0] == pytest.approx(plain.interval[0] - 0.02)

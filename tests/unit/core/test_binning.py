@@ -216,7 +216,7 @@ def test_bins_closed_on_the_right_take_their_upper_edge() -> None:
         assert np.bincount(bins.index(p)).tolist() == bins.mass.tolist()
 
 
-def test_adaptive_bins_of_importance_weights_begin_at_quantiles_whatever_the_largest_weight() -> None:
+def test_adaptive_bins_of_importance_weights_begin_at_quantiles_with_any_largest_weight() -> None:
     random = np.random.default_rng(0)
     p, w = random.random(600), random.exponential(size=600)
     w[7] = 300.0

@@ -70,10 +70,10 @@ def test_labels_that_can_only_mean_0_and_1_need_no_names(labels: Any) -> None:
 
 
 @pytest.mark.parametrize("convert", [list, np.array, pd.Series, lambda x: pd.Series(x, dtype="category"), pl.Series])
-def test_string_labels_of_two_classes(convert: Any) -> None:
+def test_string_labels_of_two_classes_are_read(convert: Any) -> None:
     labels = convert(["no", "yes", "no", "yes"])
-    for how in ({"pos_label": "yes"}, {"class_names": ["no", "yes"]}, {"class_names": np.array(["no", "yes"])}):
-        rows = read_rows(P, labels, **how)
+    for names in ({"pos_label": "yes"}, {"class_names": ["no", "yes"]}, {"class_names": np.array(["no", "yes"])}):
+        rows = read_rows(P, labels, **names)
         assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("no", "yes"))
     assert read_rows(P, labels, pos_label="no").batch.labels.tolist() == [1, 0, 1, 0]
     with pytest.raises(InvalidLabel, match="pos_label"):
@@ -186,8 +186,8 @@ def test_class_names_are_read_from_columns_with_words_around_them(pattern: str) 
 @pytest.mark.parametrize("pattern", ["pred_{}", "P({})", "{}_logit", "calibrated_{}"])
 def test_classes_whose_names_begin_alike_are_found_in_columns(pattern: str) -> None:
     predictions = pd.DataFrame({pattern.format("model_b"): [0.75, 0.5], pattern.format("model_a"): [0.25, 0.5]})
-    for how in ({"class_names": ["model_a", "model_b"]}, {"pos_label": "model_b"}):
-        rows = read_rows(predictions, ["model_a", "model_b"], **how)
+    for names in ({"class_names": ["model_a", "model_b"]}, {"pos_label": "model_b"}):
+        rows = read_rows(predictions, ["model_a", "model_b"], **names)
         assert rows.batch.predictions.given[0].tolist() == [0.25, 0.75]
         assert rows.batch.labels.tolist() == [0, 1]
 
@@ -247,7 +247,7 @@ def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"class_names": ["a", "b"]},
         {"class_names": "abc"},
@@ -258,9 +258,9 @@ def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
         {"pos_label": "cat", "class_names": NAMES},
     ],
 )
-def test_wrong_names_are_refused(how: dict[str, Any]) -> None:
+def test_wrong_names_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
-        read_rows(MATRIX, ["cat", "dog", "bird", "cat"], **how)
+        read_rows(MATRIX, ["cat", "dog", "bird", "cat"], **options)
 
 
 def test_a_label_that_is_no_class_is_named_by_its_row_alone() -> None:
@@ -297,7 +297,7 @@ def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
         (np.array([["f", "1"], ["m", "2"]] * 2), ["f, 1", "m, 2", "f, 1", "m, 2"]),
     ],
 )
-def test_groups_of_every_type(groups: Any, names: list[str]) -> None:
+def test_groups_of_every_type_are_read(groups: Any, names: list[str]) -> None:
     assert read_rows(P, Y, groups=groups).groups == names
 
 
@@ -385,8 +385,8 @@ def test_percentages_are_recognised() -> None:
 
 
 def test_sample_weight_is_another_name_of_weights() -> None:
-    first, two = calibrant.evaluate(P, Y, weights=[1, 2, 3, 4]), calibrant.evaluate(P, Y, sample_weight=[1, 2, 3, 4])
-    assert first.measures == two.measures
+    first, second = calibrant.evaluate(P, Y, weights=[1, 2, 3, 4]), calibrant.evaluate(P, Y, sample_weight=[1, 2, 3, 4])
+    assert first.measures == second.measures
     with pytest.raises(InvalidOption):
         calibrant.evaluate(P, Y, weights=[1, 2, 3, 4], sample_weight=[1, 2, 3, 4])
 
@@ -445,18 +445,18 @@ def test_probabilities_in_place_of_logits_are_warned_of() -> None:
     p = np.tile([[0.2, 0.3, 0.5], [0.25, 0.5, 0.25]], (20, 1))
     labels = np.arange(40) % 3
     fitted = calibrant.fit("temperature", np.log(p), labels, scale="logit")
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         fitted.apply(p)
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.evaluate(p, labels, scale="logit")
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.fit("temperature", p, labels, scale="logit")
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.compare(p, labels, [fitted], scale="logit")
-    assert said[0].filename == __file__
+    assert warned[0].filename == __file__
     fitted.apply(p[:5])
     fitted.apply(np.log(p))
 

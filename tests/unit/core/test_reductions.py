@@ -102,7 +102,7 @@ def test_ranks_agree_with_a_stable_sort_of_each_row() -> None:
         np.testing.assert_allclose(event.p, np.take_along_axis(probs, order, 1)[:, rank - 1])
 
 
-def test_pooled_puts_every_probability_of_every_row() -> None:
+def test_pooled_has_every_probability_of_every_row() -> None:
     event = reduce(read_batch(PROBS, LABELS, [1.0, 2.0, 3.0], kind="frequency"), "pooled")
     np.testing.assert_allclose(event.p, PROBS.ravel())
     assert event.y.tolist() == [0, 1, 0, 0, 0, 1, 0, 1, 0]

@@ -236,8 +236,8 @@ def test_estimates_without_labels_are_frames() -> None:
 
 def test_class_frequencies_are_frames() -> None:
     logits, labels, _ = calibrant.logistic_normal(2000, n_classes=3, seed=1)
-    how: dict[str, Any] = {"scale": "logit", "class_names": ["cat", "dog", "bird"]}
-    estimate = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **how)
+    options: dict[str, Any] = {"scale": "logit", "class_names": ["cat", "dog", "bird"]}
+    estimate = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **options)
     frame = estimate.to_frame()
     assert frame["class"].tolist() == ["cat", "dog", "bird"]
     assert estimate.estimated is not None
@@ -279,15 +279,15 @@ def test_a_comparison_is_a_table() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
-@pytest.mark.parametrize("how", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
-def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> None:
-    if "map" in how:
-        how = {"map": calibrant.fit(how["map"], P[:200], Y[:200])}
-    report = calibrant.report(P, Y, name="model <1>", **how)
+@pytest.mark.parametrize("options", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
+def test_a_report_is_made_in_one_call(options: dict[str, Any], tmp_path: Any) -> None:
+    if "map" in options:
+        options = {"map": calibrant.fit(options["map"], P[:200], Y[:200])}
+    report = calibrant.report(P, Y, name="model <1>", **options)
     assert "srcdoc=" in report._repr_html_()
     assert "<script" not in report.html
     assert "model &lt;1&gt;" in report.html
-    assert ("recommendation" in report.document) == ("map" not in how)
+    assert ("recommendation" in report.document) == ("map" not in options)
     report.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text("utf-8") == report.html
 
@@ -295,11 +295,11 @@ def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> Non
 def test_the_event_of_a_class_is_shown_by_its_name() -> None:
     p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
     y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
-    how: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
-    report = calibrant.evaluate(p, y, **how)
-    fitted = calibrant.fit("platt", p, y, **how)
-    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **how)
-    page = calibrant.report(p, y, groups=y, **how).html
+    options: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
+    report = calibrant.evaluate(p, y, **options)
+    fitted = calibrant.fit("platt", p, y, **options)
+    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **options)
+    page = calibrant.report(p, y, groups=y, **options).html
     unpickled = pickle.loads(pickle.dumps(report))
     for shown in (repr(report), report._repr_html_(), repr(unpickled), repr(compared), repr(compared.report), page):
         assert "reduction class:bird" in shown
@@ -313,9 +313,9 @@ def test_the_event_of_a_class_is_shown_by_its_name() -> None:
 def test_the_event_of_a_chosen_class_is_found_by_its_name() -> None:
     p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
     y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
-    how: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
-    named = calibrant.evaluate(p, y, reduction="class:cat", **how)
-    assert named == calibrant.evaluate(p, y, reduction="class:1", **how)
+    options: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
+    named = calibrant.evaluate(p, y, reduction="class:cat", **options)
+    assert named == calibrant.evaluate(p, y, reduction="class:1", **options)
     assert (named.reduction, named.reduction_name) == ("class:1", "class:cat")
     request = by_number({"reduction": "class:cat", "classes": ["bird", "cat"]}, names)
     assert request == {"reduction": "class:1", "classes": [2, 0]}
@@ -436,9 +436,9 @@ def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_even
     fitted = calibrant.fit("temperature", p[:200], y[:200], reduction="canonical")
     of_vector = calibrant.evaluate(p[200:], y[200:], map=fitted, reduction="canonical", measures=["brier"])
     assert "improvement: brier" in repr(of_vector)
-    for rows, what in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
+    for rows, title in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
         report = calibrant.evaluate(p[rows], y[rows], map=fitted, reduction="confidence", measures=["brier"])
-        assert f"improvement of the {what}" in repr(report)
+        assert f"improvement of the {title}" in repr(report)
         assert report.improvement is not None
         assert report.improvement["brier"].definition["reduction"] == "canonical"
         html = calibrant.report(p[rows], y[rows], map=fitted, reduction="confidence").html

@@ -16,6 +16,7 @@ from calibrant.core.errors import InvalidOption, InvalidWeight
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(0)
 N = 120
@@ -68,7 +69,7 @@ def _numbers(answer: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(("call", "rows"), CALLS, ids=NAMES)
-def test_only_ratios_of_weights_matter_by_default_whatever_the_values(call: Any, rows: Any) -> None:
+def test_only_ratios_of_weights_matter_by_default_for_any_values(call: Any, rows: Any) -> None:
     for weights in (WEIGHTS, COUNTS):
         plain = _numbers(call(*rows, weights=weights))
         assert _numbers(call(*rows, weights=3.0 * weights)) == pytest.approx(plain, rel=1e-9, abs=1e-12)
@@ -106,9 +107,8 @@ def test_frequencies_that_are_no_whole_numbers_are_refused_with_their_first_rows
 
 @pytest.mark.parametrize(("call", "rows"), CALLS, ids=NAMES)
 def test_an_unknown_kind_is_refused(call: Any, rows: Any) -> None:
-    with pytest.raises(InvalidOption) as raised:
+    with refused_at("/weights_kind", InvalidOption):
         call(*rows, weights=COUNTS, weights_kind="counts")
-    assert raised.value.offences[0].pointer == "/weights_kind"
 
 
 @pytest.mark.parametrize("kind", ["importance", "frequency"])
@@ -145,9 +145,8 @@ def test_groups_of_forecasts_have_their_own_effective_numbers_of_rows() -> None:
 def test_tallies_count_whole_numbers_of_rows() -> None:
     counted_rows = calibrant.tally(P, Y, weights=COUNTS)
     assert len(counted_rows) == COUNTS.sum()
-    with pytest.raises(InvalidWeight) as raised:
+    with refused_at("/weights/0", InvalidWeight):
         calibrant.tally(P, Y, weights=WEIGHTS)
-    assert raised.value.offences[0].pointer == "/weights/0"
 
 
 # --- Size and coverage, for the worst cases of docs/benchmarks/weights.md

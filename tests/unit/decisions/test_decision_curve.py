@@ -13,6 +13,7 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError, TooFewRows
 from calibrant.measures import net_benefit
 from calibrant.measures.net_benefit import Estimates
+from tests.refusals import refused_at
 from tests.rows import draw_classes, draw_distorted
 
 P, Y = draw_distorted(400, 7)
@@ -32,8 +33,8 @@ def test_curves_are_the_measures_at_each_threshold(kind: Any) -> None:
     for name, p in MODELS.items():
         for quantity, standardised in ((curve.net_benefit, False), (curve.standardised, True)):
             for i, threshold in enumerate(AT):
-                asked = {"name": "net-benefit", "threshold": threshold, "standardised": standardised}
-                measure = calibrant.evaluate(p, Y, measures=[asked], interval=0.95, **weights)["net-benefit"]
+                request = {"name": "net-benefit", "threshold": threshold, "standardised": standardised}
+                measure = calibrant.evaluate(p, Y, measures=[request], interval=0.95, **weights)["net-benefit"]
                 ends = [float(end[i]) for end in _parts(quantity[name])]
                 assert ends == pytest.approx([measure.value, *(measure.interval or ())], abs=1e-12)
 
@@ -140,9 +141,8 @@ def test_rows_without_events_have_no_standardised_net_benefit() -> None:
 )
 def test_invalid_arguments_are_named(change: dict[str, Any], pointer: str, text: str) -> None:
     arguments = {"predictions": P, "labels": Y} | change
-    with pytest.raises(CalibrationError, match=text) as raised:
+    with refused_at(pointer, CalibrationError, match=text, below=True):
         calibrant.decision_curve(**arguments)
-    assert raised.value.offences[0].pointer.startswith(pointer)
 
 
 def test_models_whose_events_differ_are_refused() -> None:

@@ -15,6 +15,7 @@ from scipy.stats import beta, binom, chi2, norm
 import calibrant
 from calibrant.core.errors import CalibrationError, InvalidLabel, InvalidOption, InvalidWeight, WrongShape
 from calibrant.decisions.grades import one_factor_tail, prudent_pd
+from tests.refusals import refused_at
 
 ONE = np.ones(1)
 #: A portfolio of Pluto & Tasche (2005): grades from best to worst.
@@ -213,7 +214,7 @@ def test_rows_and_their_counts_have_the_same_tests() -> None:
     assert [row.grade for row in of_rows.grades] == NAMES
 
 
-def test_of_several_pds_in_a_grade_the_mean_is_tested_and_the_grade_is_named() -> None:
+def test_a_grade_with_several_pds_is_named_and_tested_by_their_mean() -> None:
     tested = calibrant.grade_tests([0.01, 0.04, 0.1], ["A", "A", "B"], [1, 3, 9], n=[200, 100, 50])
     assert [row.pd for row in tested.grades] == pytest.approx([0.02, 0.1])
     assert tested.notes == ["A has PDs from 0.01 to 0.04; their mean over its obligors is tested"]
@@ -237,9 +238,8 @@ def test_pds_of_0_and_1_have_tests_but_no_hosmer_lemeshow() -> None:
 
 
 def test_prudent_pds_of_grades_with_the_same_pd_are_refused_with_their_names() -> None:
-    with pytest.raises(InvalidOption, match="'A', 'B' have the same") as raised:
+    with refused_at("/confidence", InvalidOption, match="'A', 'B' have the same"):
         calibrant.grade_tests([0.01, 0.01, 0.02], NAMES, [0, 0, 0], n=[100, 300, 10], confidence=0.5)
-    assert raised.value.offences[0].pointer == "/confidence"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,16 +18,15 @@ from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.clinical import _exceedance, calibration_belt, calibration_curve
 from calibrant.measures.intervals import PLAIN
+from tests.clinical import clinical_rows, numbers_of_r
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
 BOUND = float(chi2.ppf(0.95, 1))
 Labels = npt.NDArray[np.int8]
 
 
 def _golden(name: str) -> tuple[Event, dict[str, Any]]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    document: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
-    return Event(rows[:, 0], rows[:, 1].astype(np.int8)), document
+    p, y, _ = clinical_rows(name)
+    return Event(p, y.astype(np.int8)), numbers_of_r(name)
 
 
 def _drawn(n: int, *coefficients: float, seed: int = 0) -> Event:

@@ -39,7 +39,7 @@ def test_the_curve_is_the_isotonic_regression(event: Event) -> None:
     assert np.all(picture.end[:-1] < picture.start[1:])
 
 
-def test_the_curve_by_hand() -> None:
+def test_the_curve_is_that_by_hand() -> None:
     random = np.random.default_rng(2)
     p = random.random(40).tolist()
     y = (random.random(40) < p).astype(int).tolist()
@@ -55,9 +55,9 @@ def test_the_curve_on_golden_rows_is_scikit_learn_s(golden_event: Event, golden:
 
 def test_the_decomposition_adds_up(event: Event) -> None:
     w = np.random.default_rng(0).random(len(event))
-    for asked in (event, replace(event, w=w), replace(event, w=w, kind="importance")):
-        picture = corp(asked, PLAIN, level=0.9)
-        of_rows = np.ones(len(event)) if asked.w is None else asked.w
+    for weighted in (event, replace(event, w=w), replace(event, w=w, kind="importance")):
+        picture = corp(weighted, PLAIN, level=0.9)
+        of_rows = np.ones(len(event)) if weighted.w is None else weighted.w
         brier = np.average((event.p - event.y) ** 2, weights=of_rows)
         rate = np.average(event.y, weights=of_rows)
         assert picture.brier == pytest.approx(brier, abs=1e-12)
@@ -65,7 +65,7 @@ def test_the_decomposition_adds_up(event: Event) -> None:
         whole = picture.miscalibration - picture.discrimination + picture.uncertainty
         assert whole == pytest.approx(brier, abs=1e-12)
         assert min(picture.miscalibration, picture.discrimination) > 0
-        fitted = fit_isotonic(asked.cells)(event.p)
+        fitted = fit_isotonic(weighted.cells)(event.p)
         after = np.average((fitted - event.y) ** 2, weights=of_rows)
         assert picture.miscalibration == pytest.approx(brier - after, abs=1e-9)
 

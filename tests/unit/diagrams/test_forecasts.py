@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 import calibrant
 from calibrant.core.errors import CalibrationError
@@ -17,23 +16,13 @@ from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw
-
-LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+from tests.rows import LEVELS, draw_forecasts
 
 
 def _forecasts(n: int, kind: str, seed: int = 0) -> tuple[Forecasts, np.ndarray]:
     """Calibrated forecasts, and outcomes."""
-    random = np.random.default_rng(seed)
-    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.5, n))
-    y = mean + std * random.standard_normal(n)
-    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
-    arguments: dict[str, Any] = {
-        "normal": {"mean": mean, "variance": std**2},
-        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
-        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 99))},
-        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
-    }
-    return read_forecasts(**arguments[kind]), y
+    y, arguments = draw_forecasts(n, seed, kind=kind, spread=0.5)
+    return read_forecasts(**arguments), y
 
 
 def _data(name: str, rows: MeasuredForecasts, times: list[str] | None = None, **options: Any) -> dict[str, Any]:

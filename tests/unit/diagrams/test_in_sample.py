@@ -78,7 +78,7 @@ def test_labels_of_very_many_classes_are_not_counted() -> None:
     assert in_sample(batch, identity).label_counts is None
 
 
-def test_rows_that_the_map_does_not_take_are_refused() -> None:
+def test_rows_that_the_map_does_not_accept_are_refused() -> None:
     logits: Batch = read_batch([-1.0, 1.0], [0, 1], scale="logit")
     with pytest.raises(ScaleMismatch):
         in_sample(logits, calibrant.fit("platt", P, Y))

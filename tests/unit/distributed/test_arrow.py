@@ -83,7 +83,7 @@ def test_vectors_are_lists_or_columns(kind: str) -> None:
         pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, 2]), pa.array(["b", None, "a", "unused"])),
     ],
 )
-def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
+def test_groups_are_texts_in_every_encoding(groups: pa.Array) -> None:
     table = pa.table({"p": [0.1, 0.2, 0.3, 0.4], "y": [0, 1, 0, 1], "g": groups})
     tally = arrow.tally(table, prediction="p", label="y", group="g")
     _same(tally, calibrant.tally([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], groups=["a", None, "b", "a"]))
@@ -119,7 +119,7 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "column", "asked"),
+    ("error", "message", "column", "options"),
     [
         (NotANumber, "must contain only numbers", {"p": ["0.1", "0.2"]}, {}),
         (NotANumber, "must contain only numbers", {"p": [True, False]}, {}),
@@ -135,11 +135,11 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
     ],
 )
 def test_invalid_columns_are_refused(
-    error: type[CalibrationError], message: str, column: dict[str, Any], asked: dict[str, Any]
+    error: type[CalibrationError], message: str, column: dict[str, Any], options: dict[str, Any]
 ) -> None:
     table = pa.table({"p": [0.1, 0.2], "y": [0, 1], **column})
     with pytest.raises(error, match=message):
-        arrow.tally(table, **{"prediction": "p", "label": "y", **asked})
+        arrow.tally(table, **{"prediction": "p", "label": "y", **options})
 
 
 def test_no_rows_are_an_error_and_weights_of_zero_count_nothing() -> None:

@@ -40,6 +40,7 @@ from calibrant.measures.catalogue import MEASURES as MEASURES_
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.event_tally import EventTally
 from tests.hostile_paths import hostile_paths
+from tests.refusals import refused_at
 
 N = 6000
 MEASURES = ["ece", "brier", "log-loss", "auroc", "ks"]
@@ -81,15 +82,15 @@ def _table(folder: Path) -> pa.Table:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_source_has_other_results_than_its_rows(folder: Path, form: str, weighted: bool) -> None:
     rows = _table(folder)
-    how: dict[str, Any] = {"weights_kind": "frequency"}
+    options: dict[str, Any] = {"weights_kind": "frequency"}
     memory = (MEMORY | {"distinct": 2 << 20})[form]  # groups have more counts
     report = calibrant.evaluate_source(
-        str(folder), **NAMED, group="g", weight="w" if weighted else None, measures=MEASURES, memory=memory, **how
+        str(folder), **NAMED, group="g", weight="w" if weighted else None, measures=MEASURES, memory=memory, **options
     )
     groups = ["(missing)" if name is None else name for name in rows["g"].to_pylist()]
     weights = rows["w"].to_numpy() if weighted else None
     expected = calibrant.evaluate(
-        rows["p"].to_numpy(), rows["y"].to_numpy(), measures=MEASURES, groups=groups, weights=weights, **how
+        rows["p"].to_numpy(), rows["y"].to_numpy(), measures=MEASURES, groups=groups, weights=weights, **options
     )
     assert report.basis is not None
     assert (report.basis.form, report.basis.files, report.basis.rows) == (form, 3, N)
@@ -234,10 +235,10 @@ def test_the_page_promises_a_method_of_counts_that_has_another_map(tmp_path: Pat
     y = (random.random(2000) < p**1.3).astype(np.int64)
     parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
     names = [name for name, method in METHODS.items() if method.event is not None and name != "prior-shift"]
-    at, different = np.linspace(0.01, 0.99, 99), set()
+    grid, different = np.linspace(0.01, 0.99, 99), set()
     for name in names:
         fitted = calibrant.fit_source(str(tmp_path), name, **NAMED, memory=120_000)
-        if np.abs(fitted.apply(at) - calibrant.fit(name, p, y).apply(at)).max() > 1e-7:
+        if np.abs(fitted.apply(grid) - calibrant.fit(name, p, y).apply(grid)).max() > 1e-7:
             different.add(name)
     assert different <= set(METHODS_OF_FOLDS)
 
@@ -290,16 +291,10 @@ def test_one_of_several_columns_of_a_name_is_read(tmp_path: Path) -> None:
         )
 
 
-def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("p,y\n.5,1\nsecret,0\n")
-    with pytest.raises(SourceUnreadable, match=r"x\.csv, row 1: column 'p' must have only numbers with a") as caught:
-        calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("p,y\n.5,1\nprivate,0\n", r"x\.csv, row 1: column 'p' must have only numbers with a"),
         ("p,y\n.5,1\n.5,True\n", r"x\.csv, row 1: column 'y' must have only numbers with a decimal point"),
         ("p,y\n50%,1\n", r"x\.csv, row 0: column 'p' must have only numbers"),
         ("a,p,y\nx,.5,1\ny,.5,NA\n", r"x\.csv, row 1: column 'y' must have only numbers"),
@@ -310,7 +305,8 @@ def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
 )
 def test_a_cell_of_a_text_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(CalibrationError, match=message) as caught:
+    error = InvalidOption if "does not exist" in message else SourceUnreadable
+    with pytest.raises(error, match=message) as caught:
         calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
     assert "private" not in str(caught.value)
 
@@ -354,9 +350,8 @@ def test_a_condition_compares_csv_as_another_type_than_its_value(tmp_path: Path,
 )
 def test_a_column_of_csv_is_read_as_one_of_two_types(tmp_path: Path, where: Any) -> None:
     (tmp_path / "x.csv").write_text("p,y,n,s,b\n.1,0,1,1,true\n")
-    with pytest.raises(InvalidOption) as raised:
+    with refused_at("/where/", InvalidOption, below=True):
         calibrant.evaluate_source(str(tmp_path), **NAMED, where=where)
-    assert raised.value.offences[0].pointer.startswith("/where/")
 
 
 @pytest.mark.parametrize(
@@ -403,13 +398,13 @@ def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path)
     comparison = calibrant.compare_source(str(folder), prediction=models, **named)
     groups = ["(missing)" if name is None else name for name in table["g"].to_pylist()]
     rows = {name: table[name].to_numpy() for name in models}
-    how: dict[str, Any] = {"measures": ["log-loss", "ece"], "resamples": 100}
-    assert comparison.to_dict() == calibrant.compare(rows, table["y"].to_numpy(), groups=groups, **how).to_dict()
+    options: dict[str, Any] = {"measures": ["log-loss", "ece"], "resamples": 100}
+    assert comparison.to_dict() == calibrant.compare(rows, table["y"].to_numpy(), groups=groups, **options).to_dict()
     with pytest.raises(SourceTooLarge, match="comparisons"):
         calibrant.compare_source(str(folder), prediction=models, memory=1 << 20, **named)
     fitted = {"platt": calibrant.fit("platt", rows["p"], table["y"].to_numpy())}
-    mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **how)
-    assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **how).to_dict()
+    mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **options)
+    assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **options).to_dict()
     refused: list[dict[str, Any]] = [{"prediction": "p"}, {"prediction": models, "maps": fitted}, {"prediction": {}}]
     for wrong in refused:
         with pytest.raises(CalibrationError):
@@ -821,9 +816,8 @@ def test_a_target_that_may_not_be_written_is_an_internal_error(folder: Path) -> 
     fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
     scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
     scoring = Scoring(_ForbiddenFolder(folder.parent), "scored", "job_1")
-    with pytest.raises(InvalidOption, match="may not be written") as raised:
+    with refused_at("/target/path", InvalidOption, match="may not be written"):
         scoring.run(scan, columns, fitted)
-    assert raised.value.offences[0].pointer == "/target/path"
     assert not scoring.discard()
 
 

@@ -14,6 +14,7 @@ from calibrant.core.errors import CalibrationError, InvalidDocument, InvalidOpti
 from calibrant.distributions.maps.scales import quantiles_at, scores_of
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.distributions.maps.variance import VarianceCurve
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(7)
 N = 400
@@ -301,9 +302,8 @@ DOCUMENT: dict[str, Any] = {
     ],
 )
 def test_invalid_documents_are_refused_with_the_place(changes: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as refused:
+    with refused_at(pointer, CalibrationError):
         calibrant.load_distribution({**DOCUMENT, **changes})
-    assert refused.value.offences[0].pointer == pointer
 
 
 def test_documents_of_one_prediction_kind_are_not_read_as_the_other() -> None:
@@ -350,9 +350,8 @@ def test_a_document_that_contradicts_itself_is_refused(
 ) -> None:
     document = _fitted(method, kind)
     calibrant.load_distribution(document)
-    with pytest.raises(InvalidDocument) as refused:
+    with refused_at(place, InvalidDocument, below=True):
         calibrant.load_distribution({**document, **changes})
-    assert refused.value.offences[0].pointer.startswith(place)
 
 
 @pytest.mark.parametrize(("method", "kind"), [("averaged", "samples"), ("identity", "samples"), ("averaged", "normal")])

@@ -58,7 +58,7 @@ def test_threshold_weighted_crps_is_the_integral(mean: float, std: float, y: flo
     assert score[0] == pytest.approx(expected, rel=1e-7, abs=1e-8)
 
 
-def test_without_thresholds_it_is_the_crps() -> None:
+def test_the_threshold_weighted_crps_without_thresholds_is_the_crps() -> None:
     for forecasts in (NORMAL, SAMPLES, QUANTILES):
         np.testing.assert_allclose(
             scores.threshold_weighted_crps(forecasts, Y), scores.crps(forecasts, Y), rtol=1e-12, atol=1e-14

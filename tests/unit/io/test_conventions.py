@@ -27,6 +27,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from tests.packed import npz, parquet
+from tests.unit.io.sheets import labels_of, weights_of
 
 PLAIN = FileOptions()
 
@@ -118,8 +119,7 @@ def sheet(text: str, options: FileOptions = PLAIN, *, labelled: bool = True) -> 
 def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any], labels: list[int]) -> None:
     columns = sheet(text)
     assert columns.predictions.tolist() == predictions
-    assert columns.labels is not None
-    assert columns.labels.tolist() == labels
+    assert labels_of(columns) == labels
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_names_of_rows_that_could_be_a_decimal_comma_are_refused_with_a_hint() -
         sheet("y,p\n1,1,0.75\n2,0,0.25\n")
 
 
-def test_without_labels_the_calibrated_columns_are_left_out() -> None:
+def test_the_calibrated_columns_are_left_out_without_labels() -> None:
     assert sheet("p,calibrated\n0.5,0.4\n", labelled=False).predictions.tolist() == [0.5]
 
 
@@ -176,8 +176,7 @@ def test_class_names_order_the_columns_that_have_them() -> None:
     columns = sheet(text, FileOptions(class_names=("cat", "dog")))
     assert (columns.predictions.tolist(), columns.classes) == ([[0.75, 0.25], [0.5, 0.5]], ("cat", "dog"))
     named = sheet("label,p0,p1\ncat,1,0\ndog,0,1\n", FileOptions(class_names=("dog", "cat")))
-    assert named.labels is not None
-    assert named.labels.tolist() == [1, 0]
+    assert labels_of(named) == [1, 0]
     with pytest.raises(UnmappedLabel, match=r"'hen', first in row 2 .* is not one of the class names"):
         sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", FileOptions(class_names=("dog", "cat")))
 
@@ -194,15 +193,13 @@ def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
     ]
     for options, labels, names in readings:
         columns = sheet(text, options)
-        assert columns.labels is not None
-        assert (columns.labels.tolist(), columns.classes) == (labels, names)
+        assert (labels_of(columns), columns.classes) == (labels, names)
 
 
 def test_none_is_the_negative_label_beside_a_positive_one() -> None:
     text = "y,p\ndisease,0.75\nNone,0.25\n"
     columns = sheet(text, FileOptions(pos_label="disease"))
-    assert columns.labels is not None
-    assert (columns.labels.tolist(), columns.classes) == ([1, 0], ("None", "disease"))
+    assert (labels_of(columns), columns.classes) == ([1, 0], ("None", "disease"))
     assert "labels: 'None' is read as the negative label" in columns.notes
     for options, more in ((PLAIN, ""), (FileOptions(pos_label="disease"), "health,0.5\n")):
         with pytest.raises(MissingValue, match="'None', a missing value"):
@@ -216,8 +213,7 @@ def test_one_letter_alone_is_no_boolean() -> None:
 
 def test_a_positive_label_is_one_of_two() -> None:
     columns = sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label="-1"))
-    assert columns.labels is not None
-    assert (columns.labels.tolist(), columns.classes) == ([1, 0], ("1", "-1"))
+    assert (labels_of(columns), columns.classes) == ([1, 0], ("1", "-1"))
     for wrong in ("2", "yes"):
         with pytest.raises(UnmappedLabel, match="does not have it"):
             sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label=wrong))
@@ -233,8 +229,7 @@ def test_decimal_commas_are_read_on_request(separator: str) -> None:
     text = "\n".join(separator.join(row) for row in cells)
     columns = sheet(text, FileOptions(decimal=",", weights="w"))
     assert columns.predictions.tolist() == [0.75, 0.25]
-    assert columns.weights is not None
-    assert columns.weights.tolist() == [1.5, 2]
+    assert weights_of(columns) == [1.5, 2]
 
 
 THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,25"]
@@ -302,8 +297,7 @@ def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
         return read_sheet(io.BytesIO(content), name="a", max_rows=None)
 
     read_columns = read(dense(0.25, 0.75), dense(0.5, 0.5))
-    assert read_columns.labels is not None
-    assert (read_columns.predictions.tolist(), read_columns.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    assert (read_columns.predictions.tolist(), labels_of(read_columns)) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
     with pytest.raises(UnmatchedArrays, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
         read(dense(0.25, 0.75), sparse)
     with pytest.raises(MissingValue, match="row 2 of"):
@@ -319,13 +313,11 @@ def test_an_array_of_an_archive_names_the_classes() -> None:
 
     for labels in (kinds, np.array([1, 2, 0, 1])):
         columns = read(y=labels, probs=probs, classes=np.array(names))
-        assert columns.labels is not None
-        assert (columns.labels.tolist(), columns.classes) == ([1, 2, 0, 1], names)
+        assert (labels_of(columns), columns.classes) == ([1, 2, 0, 1], names)
         assert columns.notes[0] == "classes: 'bird', 'cat', 'dog', in this order (array 'classes')"
     assert read(labelled=False, probs=probs, class_names=np.array(names)).classes == names
     event = read(y=np.array(["no", "yes", "no"]), p=np.array([0.25, 0.75, 0.5]), classes_=np.array(["no", "yes"]))
-    assert event.labels is not None
-    assert (event.labels.tolist(), event.classes) == ([0, 1, 0], ("no", "yes"))
+    assert (labels_of(event), event.classes) == ([0, 1, 0], ("no", "yes"))
     assert read(y=np.array([1, 2, 0, 1]), probs=probs, classes=np.arange(3)).classes is None
     # With one element per row, they are the labels.
     assert read(probs=probs[:3], classes=np.array([1, 2, 0])).labels is not None
@@ -340,8 +332,7 @@ def test_fields_of_a_structured_array_are_columns(order: str) -> None:
     file = io.BytesIO()
     np.save(file, rows)
     columns = read_sheet(file, name="a", max_rows=None)
-    assert columns.labels is not None
-    assert (columns.predictions.tolist(), columns.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    assert (columns.predictions.tolist(), labels_of(columns)) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
     assert columns.groups == ["a", "b"]
 
 
@@ -384,8 +375,7 @@ def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() 
     with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
         sheet("y,p\n1,0.5\n1,?\n0,-\n0,.\n")
     columns = sheet("y,p\n+,0.5\n-,0.25\n", FileOptions(pos_label="+"))
-    assert columns.labels is not None
-    assert columns.labels.tolist() == [1, 0]
+    assert labels_of(columns) == [1, 0]
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "NaN"])
@@ -571,8 +561,7 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
 def test_columns_mean_what_their_names_say(text: str, options: FileOptions, predictions: Any, labels: Any) -> None:
     columns = sheet(text, options)
     np.testing.assert_allclose(columns.predictions, predictions)
-    assert columns.labels is not None
-    assert columns.labels.tolist() == labels
+    assert labels_of(columns) == labels
 
 
 @pytest.mark.parametrize(
@@ -631,12 +620,10 @@ def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
         ("0.5,0.5,0,1,0,0\n0,0.5,0.5,1,0,0\n", [1, 1]),
     ):
         columns = sheet(f"p_0,p_1,p_2,label,mobile,desktop\n{rows}")
-        assert columns.labels is not None
-        assert columns.labels.tolist() == labels
+        assert labels_of(columns) == labels
     arrays = {"a": np.array([1]), "label": np.array([0, 1]), "b": np.array([0, 1, 0]), "probs": np.eye(3)[:2]}
     read = read_sheet(io.BytesIO(npz(**arrays)), name="a", options=PLAIN, max_rows=None)
-    assert read.labels is not None
-    assert read.labels.tolist() == [0, 1]
+    assert labels_of(read) == [0, 1]
 
 
 def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:

@@ -14,6 +14,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import MissingValue, NotLabels, TabularError, TextInNumbers, UnclearColumns
 from calibrant.io.files import FileOptions, Sheet, read_models, read_sheet
 from tests.packed import npz, parquet
+from tests.unit.io.sheets import labels_of, weights_of
 
 #: Rows 2 and 4 lack a prediction, row 5 a label.
 P = [0.1, None, 0.7000000000000001, None, 0.25, 0.9]
@@ -51,8 +52,7 @@ def _files() -> dict[str, bytes]:
 def test_rows_with_missing_predictions_and_labels_are_left_out_and_counted(kind: str) -> None:
     sheet = read(_files()[kind])
     np.testing.assert_allclose(sheet.predictions, [0.1, 0.7000000000000001, 0.9], rtol=1e-14)
-    assert sheet.labels is not None
-    assert sheet.labels.tolist() == [0, 1, 1]
+    assert labels_of(sheet) == [0, 1, 1]
     assert sheet.notes[-1].startswith("rows: 3 of 6 left out, as values are missing in ")
     assert sheet.notes[-1].endswith(", first in row 2")
 
@@ -89,8 +89,7 @@ def test_a_file_without_missing_values_is_read_as_without_the_option() -> None:
 def test_a_missing_weight_counts_and_a_missing_group_does_not() -> None:
     columns = {"y": [0, 1, 1], "p": [0.1, 0.9, 0.8], "w": [1.0, None, 2.0], "site": [None, "a", "b"]}
     sheet = read(csv_of(columns), weights="w", groups=("site",))
-    assert sheet.weights is not None
-    assert (sheet.weights.tolist(), len(sheet.groups or ())) == ([1.0, 2.0], 2)
+    assert (weights_of(sheet), len(sheet.groups or ())) == ([1.0, 2.0], 2)
 
 
 @pytest.mark.parametrize(

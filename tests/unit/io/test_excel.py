@@ -120,8 +120,8 @@ def test_any_damage_is_an_error_of_the_reader() -> None:
             for name, content in members.items():
                 cut = bytearray(content)
                 if name == damaged:
-                    at = int(random.integers(len(cut)))
-                    cut[at : at + int(random.integers(1, 20))] = random.bytes(int(random.integers(5)))
+                    start = int(random.integers(len(cut)))
+                    cut[start : start + int(random.integers(1, 20))] = random.bytes(int(random.integers(5)))
                 archive.writestr(name, bytes(cut))
         with contextlib.suppress(TabularError):
             read_sheet(file, name="a.xlsx", max_rows=None)

@@ -145,7 +145,7 @@ def test_columns_are_inferred_from_names(header: str, kind: str, levels: list[fl
     ascending = sorted(range(1, len(names)), key=lambda i: ("hi" in names[i].lower(), "upper" in names[i], i))
     if levels is not None and kind == "quantiles" and "0.95" in names[1]:
         ascending.reverse()
-    row = {0: "7"} | {at: str(i + 1) for i, at in enumerate(ascending)}
+    row = {0: "7"} | {place: str(i + 1) for i, place in enumerate(ascending)}
     text = f"{header}\n" + ",".join(row[i] for i in range(len(names))) + "\n"
     sheet = read((text + text.splitlines()[1] + "\n").encode())
     forecasts = sheet.forecasts

@@ -216,8 +216,8 @@ def test_a_damaged_file_of_polars_is_refused_or_read(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(200):
         content = bytearray(file.getvalue())
-        for at in random.integers(random.choice([0, len(content) - 400]), len(content), random.integers(1, 4)):
-            content[at] = random.integers(256)
+        for place in random.integers(random.choice([0, len(content) - 400]), len(content), random.integers(1, 4)):
+            content[place] = random.integers(256)
         try:
             assert len(read(bytes(content))) == 18
         except TabularError:

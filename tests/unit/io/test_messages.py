@@ -38,10 +38,10 @@ class Case:
 
 def _changed(archive: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
     """An archive of one member with other flags or another size in its list of members."""
-    changed, at = bytearray(archive), archive.rindex(b"PK\1\2")
-    changed[at + 8] |= flags
+    changed, start = bytearray(archive), archive.rindex(b"PK\1\2")
+    changed[start + 8] |= flags
     if size is not None:
-        changed[at + 24 : at + 28] = size.to_bytes(4, "little")
+        changed[start + 24 : start + 28] = size.to_bytes(4, "little")
     return bytes(changed)
 
 

@@ -19,6 +19,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import FileOptions, read_forecast_sheet, read_models, read_sheet
 from calibrant.io.join import matching_rows
+from tests.unit.io.sheets import labels_of
 
 RANDOM = np.random.default_rng(5)
 N = 60
@@ -57,8 +58,7 @@ def test_each_column_of_predictions_is_a_model(form: str) -> None:
     assert list(columns.sheets) == ["rf", "xgb"]
     for name, sheet in columns.sheets.items():
         assert sheet.predictions.tolist() == FRAME[name].tolist()
-        assert sheet.labels is not None
-        assert sheet.labels.tolist() == (FRAME["churned"] == "yes").astype(int).tolist()
+        assert labels_of(sheet) == (FRAME["churned"] == "yes").astype(int).tolist()
         assert sheet.weights is not None
         assert sheet.groups == FRAME["region"].tolist()
     assert len(columns.notes) == len(set(columns.notes))

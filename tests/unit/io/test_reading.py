@@ -42,6 +42,7 @@ from calibrant.io.periods import periods
 from tests.packed import arrow, feather, parquet, zipped
 from tests.traced import PeakOf
 from tests.unit.io import files
+from tests.unit.io.sheets import labels_of, weights_of
 
 
 def read(content: bytes, **more: Any) -> Sheet:
@@ -57,8 +58,7 @@ def test_every_kind_of_file_gives_the_same_arrays(content: bytes) -> None:
     assert sheet.labels is not None
     assert sheet.labels.dtype == np.int64
     assert sheet.labels.tolist() == files.LABELS
-    assert sheet.weights is not None
-    assert sheet.weights.tolist() == files.WEIGHTS
+    assert weights_of(sheet) == files.WEIGHTS
     assert sheet.groups == files.GROUPS
     assert (sheet.scale, sheet.classes, len(sheet)) == ("probability", None, 4)
 
@@ -188,8 +188,7 @@ def test_rounding_of_real_classifiers_is_handled_by_the_library() -> None:
 
 def test_a_mapping_gives_the_labels_and_the_names_of_the_classes() -> None:
     sheet = read(b"label,p\nspam,0.5\nham,1\n", options=FileOptions(mapping={"spam": 1, "ham": 0}))
-    assert sheet.labels is not None
-    assert sheet.labels.tolist() == [1, 0]
+    assert labels_of(sheet) == [1, 0]
     assert sheet.classes == ("ham", "spam")
 
 
@@ -199,14 +198,12 @@ def test_a_mapping_of_all_labels_to_one_class_is_refused_and_of_one_label_is_not
         read(b"label,p\nspam,0.5\nham,1\n", options=options)
     for same in (b"label,p\nspam,0.5\nspam,1\n", b"label,p\n1,0.5\n1.0,1\n"):
         sheet = read(same, options=options)
-        assert sheet.labels is not None
-        assert sheet.labels.tolist() == [1, 1]
+        assert labels_of(sheet) == [1, 1]
 
 
-def test_a_mapping_knows_a_number_however_it_is_written() -> None:
+def test_a_mapping_matches_a_number_in_every_notation() -> None:
     sheet = read(b"label,p\n-1.0,0.5\n1.0,1\n", options=FileOptions(mapping={"-1": 0, "1": 1}))
-    assert sheet.labels is not None
-    assert sheet.labels.tolist() == [0, 1]
+    assert labels_of(sheet) == [0, 1]
 
 
 def test_labels_are_not_inferred_if_they_are_not_needed() -> None:
@@ -233,7 +230,7 @@ def test_a_pipe_is_read() -> None:
 @pytest.mark.parametrize(
     "content", [files.ALL["csv"], files.ALL["npz"], files.ALL["parquet"], b"\x89PNG\r\n\x1a\n", b"p,p\n1,1"]
 )
-def test_a_stream_stays_open_whatever_it_holds(content: bytes) -> None:
+def test_a_stream_stays_open_with_any_content(content: bytes) -> None:
     stream = io.BytesIO(content)
     for _ in range(2):
         try:
@@ -323,7 +320,7 @@ def test_a_file_that_unpacks_beyond_the_limit_is_refused_in_little_memory(peak_o
     assert peak_of(_refused_as_too_large, BOMBS[kind]()) < 24 << 20
 
 
-def test_without_pyarrow_text_is_read_and_parquet_says_what_it_needs(tmp_path: Path) -> None:
+def test_text_is_read_without_pyarrow_and_parquet_names_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_bytes(files.ALL["csv"])
     (tmp_path / "p.parquet").write_bytes(files.ALL["parquet"])
     code = (
@@ -393,7 +390,7 @@ def test_memory_is_reserved_before_a_file_is_unpacked(peak_of: PeakOf, kind: str
 
 
 @pytest.mark.parametrize("content", files.ALL.values(), ids=files.ALL.keys())
-def test_a_small_file_needs_little_memory_however_it_is_packed(content: bytes) -> None:
+def test_a_small_file_needs_little_memory_with_every_compression(content: bytes) -> None:
     assert len(read(content, budget=_Budget())) == 4
 
 

@@ -79,7 +79,7 @@ def test_a_code_beyond_the_dictionary_is_refused() -> None:
 
 def test_a_dictionary_that_is_replaced_keeps_its_rows() -> None:
     groups = [pa.array(texts).dictionary_encode() for texts in (["a", "b"], ["b", "c"], ["b", "c"], ["a", "b"])]
-    read_groups = read_arrow(stream([batch(values_of) for values_of in groups]), LIMITS)["groups"]
+    read_groups = read_arrow(stream([batch(names) for names in groups]), LIMITS)["groups"]
     np.testing.assert_array_equal(read_groups, ["a", "b", "b", "c", "b", "c", "a", "b"])
 
 

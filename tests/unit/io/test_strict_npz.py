@@ -25,8 +25,8 @@ ARRAYS: dict[str, Any] = {
 def _flagged(flag: int) -> bytes:
     """An archive whose directory says that its member is encrypted, or the like."""
     body = bytearray(npz(predictions=np.array([0.5])))
-    at = body.index(b"PK\1\2")
-    body[at + 8] |= flag
+    start = body.index(b"PK\1\2")
+    body[start + 8] |= flag
     return bytes(body)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import InvalidDocument, OutOfRange
+from tests.refusals import refused_at
 from tests.unit.maps.drawn import drawn_logits, softmax
 
 K = 4
@@ -91,9 +92,8 @@ def test_the_accuracy_of_an_event_stands_on_its_side() -> None:
 def test_an_accuracy_that_would_change_the_likeliest_class_is_refused() -> None:
     P, _ = _rows(100)
     for predictions, labels in ((P, P.argmin(axis=1)), ([0.1, 0.9, 0.2, 0.8], [0, 0, 1, 1])):
-        with pytest.raises(OutOfRange) as caught:
+        with refused_at("/labels", OutOfRange):
             calibrant.fit("accuracy-constant", predictions, labels)
-        assert caught.value.offences[0].pointer == "/labels"
 
 
 @pytest.mark.parametrize("method", ["accuracy-constant", "predicted-class", "side-means"])
@@ -112,9 +112,8 @@ def test_documents_round_trip_and_damaged_ones_are_refused(method: str) -> None:
             damaged["parameters"][name][1][2] = damage
         else:
             damaged["parameters"][name] = damage
-        with pytest.raises(InvalidDocument) as caught:
+        with refused_at(f"/parameters/{name}", InvalidDocument, below=True):
             calibrant.load(damaged)
-        assert caught.value.offences[0].pointer.startswith(f"/parameters/{name}")
     if method == "predicted-class":
         damaged = copy.deepcopy(document)
         damaged["parameters"][name][1] = [0.1] * K

@@ -15,6 +15,7 @@ import pytest
 import calibrant
 from calibrant.calibrators import METHODS
 from calibrant.core.errors import CalibrationError, InvalidDocument
+from tests.unit.maps.drawn import drawn_logits, softmax
 
 K, N = 3, 500
 #: Options that keep slow fits small.
@@ -62,11 +63,8 @@ def _event(seed: int = 0) -> tuple[Any, Any]:
 
 
 def _vector(seed: int = 0) -> tuple[Any, Any]:
-    random = np.random.default_rng(seed)
-    z = 1.5 * random.standard_normal((N, K))
-    labels = (z + random.gumbel(size=z.shape)).argmax(axis=1)
-    P = np.exp(1.7 * z)
-    return P / P.sum(axis=1, keepdims=True), labels
+    z, labels = drawn_logits(N, K, seed=seed, spread=1.5, tilt=0.0)
+    return softmax(z), labels
 
 
 def _logits(rows: Any) -> Any:
@@ -209,10 +207,10 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
     single, probe = rows.astype(np.float32), _vector(1)[0] if vector else GRID
-    how: dict[str, Any] = {"reduction": "canonical" if vector else "binary", **_quick(name, vector=vector)}
+    options: dict[str, Any] = {"reduction": "canonical" if vector else "binary", **_quick(name, vector=vector)}
     order = np.random.default_rng(0).permutation(N)
-    other = calibrant.fit(name, single.astype(np.float64)[order], labels[order], **how)
-    _same(calibrant.fit(name, single, labels, **how).apply(probe), other.apply(probe))
+    other = calibrant.fit(name, single.astype(np.float64)[order], labels[order], **options)
+    _same(calibrant.fit(name, single, labels, **options).apply(probe), other.apply(probe))
 
 
 @pytest.mark.slow
@@ -224,8 +222,8 @@ def test_frequencies_are_repeated_rows_and_only_ratios_of_importance_weights_cou
     probe = _vector(1)[0] if vector else GRID
 
     def fitted(*batch: Any, **weights: Any) -> Any:
-        how = weights | _quick(name, vector=vector) | WITHOUT_FOLDS.get(name, {})
-        return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **how).apply(probe)
+        options = weights | _quick(name, vector=vector) | WITHOUT_FOLDS.get(name, {})
+        return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **options).apply(probe)
 
     def same(first: Any, other: Any) -> None:
         np.testing.assert_allclose(first, other, rtol=0, atol=1e-12)

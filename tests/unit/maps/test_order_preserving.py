@@ -14,6 +14,7 @@ import calibrant
 from calibrant.core.errors import InvalidDocument, InvalidOption, NotConverged, OnePrediction, TooFewRows
 from calibrant.maps import order_preserving_fit
 from calibrant.maps.order_preserving_fit import Kind, _problem, fit_order_preserving
+from tests.refusals import refused_at
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 KINDS: list[Kind] = ["diagonal", "oi", "op"]
@@ -220,9 +221,8 @@ def test_damaged_documents_are_refused(method: str) -> None:
         damaged = copy.deepcopy(document)
         inner = damaged["parameters"][field]
         (inner[1] if isinstance(value[0], list) else inner)[1] = -1.0
-        with pytest.raises(InvalidDocument) as caught:
+        with refused_at(f"/parameters/{field}", InvalidDocument, below=True):
             calibrant.load(damaged)
-        assert caught.value.offences[0].pointer.startswith(f"/parameters/{field}")
         shorter = copy.deepcopy(document)
         shorter["parameters"][field] = value[:-1]
         with pytest.raises(InvalidDocument):

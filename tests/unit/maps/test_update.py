@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from calibrant.core.errors import InvalidOption, NotConverged, OneClass, TooFewR
 from calibrant.core.reductions import Event
 from calibrant.maps.platt import Platt
 from calibrant.maps.update import fit_update
-from tests.conftest import GOLDEN
+from tests.clinical import EXACT, NAMES, clinical_rows, numbers_of_r
 
-CLINICAL = GOLDEN / "clinical"
 Array = npt.NDArray[Any]
 
 
@@ -33,12 +31,10 @@ def _curve(fitted: calibrant.CalibrationMap) -> Platt:
     return fitted.curve
 
 
-@pytest.mark.parametrize("name", ["moderate_n500", "rare_n3000"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_tests_and_the_update_are_those_of_r(name: str) -> None:
-    p, y, _ = np.loadtxt(CLINICAL / f"{name}.csv", delimiter=",", skiprows=1).T
-    exact = json.loads((CLINICAL / "exact.json").read_text("utf-8"))[name]
-    golden = json.loads((CLINICAL / f"{name}.json").read_text("utf-8"))
-    fitted = calibrant.update(p, y.astype(int))
+    (p, y, _), exact, golden = clinical_rows(name), EXACT[name], numbers_of_r(name)
+    fitted = calibrant.update(p, y)
     diagnostics = fitted.diagnostics
     assert diagnostics["update"] == "intercept"
     ratios, p_values = diagnostics["likelihood_ratios"], diagnostics["p_values"]

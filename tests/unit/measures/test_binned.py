@@ -141,7 +141,7 @@ def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) 
         ("sce", {"n_bins": 2}, 0.3),
     ],
 )
-def test_norms_and_roots_stand_as_their_papers_have_them(name: str, options: dict[str, Any], value: float) -> None:
+def test_norms_and_roots_are_those_of_their_papers(name: str, options: dict[str, Any], value: float) -> None:
     p, y = np.array([0.2, 0.2, 0.6, 0.6]), np.array([0, 0, 1, 1])
     report = calibrant.evaluate(p, y, measures=[{"name": name, **options}])
     assert report.measures[name].value == pytest.approx(value)
@@ -150,8 +150,8 @@ def test_norms_and_roots_stand_as_their_papers_have_them(name: str, options: dic
 def test_class_wise_errors_sum_or_average_before_the_root() -> None:
     P, y = np.array([[0.8, 0.2], [0.8, 0.2], [0.4, 0.6], [0.4, 0.6]]), np.array([0, 0, 1, 1])
     mean = (0.2**2 + 0.4**2) / 2
-    asked = [{"name": "cwce", "n_bins": 2}, {"name": "cwce", "n_bins": 2, "form": "mean", "as": "mean"}]
-    report = calibrant.evaluate(P, y, measures=asked, reduction="classwise").measures
+    requests = [{"name": "cwce", "n_bins": 2}, {"name": "cwce", "n_bins": 2, "form": "mean", "as": "mean"}]
+    report = calibrant.evaluate(P, y, measures=requests, reduction="classwise").measures
     assert report["cwce"].value == pytest.approx((2 * mean) ** 0.5)
     assert report["mean"].value == pytest.approx(mean**0.5)
     assert report["cwce"].parts["classes"] == pytest.approx([mean, mean])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,28 +13,16 @@ from scipy.special import expit
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.clinical import Recalibration, maximum, model_of
+from tests.clinical import EXACT, NAMES, clinical_rows, numbers_of_r
 
 Array = npt.NDArray[np.float64]
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
-EXACT = json.loads((GOLDEN / "exact.json").read_text())
-NAMES = ("moderate_n500", "rare_n3000")
 LOGISTIC = ("calibration-slope", "calibration-intercept", "logistic-intercept")
-
-
-def _rows(name: str) -> tuple[Array, Array]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    return rows[:, 0], rows[:, 1].astype(int)
-
-
-def _golden(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
-    return document
 
 
 def _measure(p: Any, y: Any, name: str, /, interval: float | None = 0.95, **options: Any) -> Any:
     weights = {key: options.pop(key) for key in ("weights", "weights_kind") if key in options}
-    asked = {"name": name, "as": "m", **options}
-    return calibrant.evaluate(p, y, measures=[asked], interval=interval, **weights).measures["m"]
+    request = {"name": name, "as": "m", **options}
+    return calibrant.evaluate(p, y, measures=[request], interval=interval, **weights).measures["m"]
 
 
 def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
@@ -47,7 +33,7 @@ def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_those_of_r(name: str) -> None:
-    (p, y), golden = _rows(name), _golden(name)
+    (p, y, _), golden = clinical_rows(name), numbers_of_r(name)
     expected = {
         "calibration-slope": "slope",
         "calibration-intercept": "calibration_in_the_large",
@@ -116,7 +102,7 @@ def test_draws_of_events_fit_in_memory(law: str | None) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_those_of_r_and_exact_ones(name: str) -> None:
-    (p, y), golden, exact = _rows(name), _golden(name), EXACT[name]
+    (p, y, _), golden, exact = clinical_rows(name), numbers_of_r(name), EXACT[name]
     slope = _measure(p, y, "calibration-slope").interval
     assert slope == pytest.approx((golden["slope_profile_low"], golden["slope_profile_high"]), rel=1e-5)
     assert slope == pytest.approx(exact["slope_profile"], abs=1e-10)
@@ -132,7 +118,7 @@ def test_limits_are_those_of_r_and_exact_ones(name: str) -> None:
 def test_p_values_are_those_of_likelihood_ratios(name: str) -> None:
     from scipy.stats import chi2
 
-    (p, y), exact = _rows(name), EXACT[name]
+    (p, y, _), exact = clinical_rows(name), EXACT[name]
     intercept = _measure(p, y, "calibration-intercept").p_value
     assert intercept == pytest.approx(float(chi2.sf(exact["lrt_none_to_intercept"], 1)), rel=1e-6)
     slope = _measure(p, y, "calibration-slope").p_value

@@ -25,8 +25,8 @@ def _rows(n: int = 400, K: int = 3, seed: int = 0) -> tuple[Any, Any]:
     return P, np.array([random.choice(K, p=row) for row in P])
 
 
-def _ask(predictions: Any, labels: Any, name: str, **how: Any) -> MeasureResult:
-    return calibrant.evaluate(predictions, labels, measures=[name], **how).measures[name]
+def _ask(predictions: Any, labels: Any, name: str, **options: Any) -> MeasureResult:
+    return calibrant.evaluate(predictions, labels, measures=[name], **options).measures[name]
 
 
 def test_accuracy_and_the_gap_are_those_of_the_likeliest_class() -> None:
@@ -168,12 +168,12 @@ def test_auroc_of_the_confidence_of_an_event_is_that_of_two_columns_under_confid
     random = np.random.default_rng(12)
     p = np.round(random.random(300), 2)
     y = (random.random(300) < p).astype(int)
-    asked = [{"name": "auroc", "of": "confidence"}]
-    auroc = calibrant.evaluate(p, y, measures=asked).measures["auroc"].value
+    requests = [{"name": "auroc", "of": "confidence"}]
+    auroc = calibrant.evaluate(p, y, measures=requests).measures["auroc"].value
     assert auroc != calibrant.evaluate(p, y, measures=["auroc"]).measures["auroc"].value
     # Of p = 1/2 the decision is class 1 for an event and the first class for a vector.
     even = p != 0.5
-    auroc = calibrant.evaluate(p[even], y[even], measures=asked).measures["auroc"].value
+    auroc = calibrant.evaluate(p[even], y[even], measures=requests).measures["auroc"].value
     P = np.column_stack([1.0 - p, p])[even]
     other = calibrant.evaluate(P, y[even], measures=["auroc"], reduction="confidence").measures["auroc"].value
     assert auroc == pytest.approx(other)

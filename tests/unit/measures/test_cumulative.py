@@ -117,13 +117,13 @@ def test_repeated_rows_and_weights_draw_alike_and_importance_weights_are_no_rows
     random = np.random.default_rng(3)
     p = np.round(random.random(100), 1)
     y, w = (random.random(100) < p).astype(np.int8), random.integers(1, 4, 100).astype(float)
-    asked = Resampling(None, 300, 5)
+    resampling = Resampling(None, 300, 5)
     weighted, repeated = Event(p, y, w), Event(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int)))
     error = ks_error(weighted.cells)
-    assert event_p_value(weighted, "ks", error, asked) == event_p_value(repeated, "ks", error, asked)
+    assert event_p_value(weighted, "ks", error, resampling) == event_p_value(repeated, "ks", error, resampling)
     important = Event(p, y, w, "importance")
     rescaled = Event(p, y, w * 8.0, "importance")
-    assert event_p_value(important, "ks", error, asked) == event_p_value(rescaled, "ks", error, asked)
+    assert event_p_value(important, "ks", error, resampling) == event_p_value(rescaled, "ks", error, resampling)
 
 
 def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> None:
@@ -201,10 +201,10 @@ def test_laws_of_a_sum_and_of_drawn_labels_agree() -> None:
 def test_classes_are_drawn_alike_for_weights_repeated_rows_and_any_order() -> None:
     random = np.random.default_rng(7)
     vector = _calibrated(random, 60, 3)
-    asked = Resampling(None, 200, 0)
-    plain = classes_p_value(Classes(vector), "ks", asked)
+    resampling = Resampling(None, 200, 0)
+    plain = classes_p_value(Classes(vector), "ks", resampling)
     order = random.permutation(60)
-    assert classes_p_value(Classes(Vector(vector.p[order], vector.labels[order])), "ks", asked) == plain
+    assert classes_p_value(Classes(Vector(vector.p[order], vector.labels[order])), "ks", resampling) == plain
     times = random.integers(1, 4, 60)
     heavy = times.astype(np.float64)
     weighted = Vector(vector.p, vector.labels, heavy)
@@ -213,7 +213,7 @@ def test_classes_are_drawn_alike_for_weights_repeated_rows_and_any_order() -> No
     assert first == pytest.approx(other, abs=0.06)
     important = Vector(vector.p, vector.labels, heavy, "importance")
     rescaled = Vector(vector.p, vector.labels, heavy * 8.0, "importance")
-    assert classes_p_value(Classes(important), "ks", asked) == classes_p_value(Classes(rescaled), "ks", asked)
+    assert classes_p_value(Classes(important), "ks", resampling) == classes_p_value(Classes(rescaled), "ks", resampling)
 
 
 def test_certain_predictions_of_a_class_are_refuted_when_wrong() -> None:

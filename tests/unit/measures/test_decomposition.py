@@ -23,8 +23,8 @@ def _pooled(p: Any, y: Any, w: Any) -> npt.NDArray[np.float64]:
     for i in range(m):
         means[i, i:] = np.cumsum(positive[i:]) / np.cumsum(total[i:])
     fit = np.array([max(means[i, j:].min() for i in range(j + 1)) for j in range(m)])
-    at: npt.NDArray[np.float64] = fit[np.searchsorted(levels, p)]
-    return at
+    pooled: npt.NDArray[np.float64] = fit[np.searchsorted(levels, p)]
+    return pooled
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -110,9 +110,9 @@ def test_decompositions_add_up(seed: int, kind: Any) -> None:
 def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
     vector = drawn_vector()
     for method in ("corp", "binned"):
-        asked = {"name": "decomposition", "method": method}
-        whole = answer_of(asked, vector.p, vector.labels, reduction="canonical")
-        parts = [answer_of(asked, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
+        request = {"name": "decomposition", "method": method}
+        whole = answer_of(request, vector.p, vector.labels, reduction="canonical")
+        parts = [answer_of(request, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
         assert whole.value == pytest.approx(sum(part.value or 0.0 for part in parts))
         for name in whole.parts:
             assert whole.parts[name] == pytest.approx(sum(part.parts[name] for part in parts))
@@ -125,12 +125,12 @@ def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
 
 def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece() -> None:
     event = drawn_event()
-    asked = {"name": "decomposition", "method": "binned"}
-    assert answer_of(asked, *rows_of(event), interval=0.9).interval == pytest.approx(
+    request = {"name": "decomposition", "method": "binned"}
+    assert answer_of(request, *rows_of(event), interval=0.9).interval == pytest.approx(
         answer_of({"name": "ece", "norm": 2}, *rows_of(event), interval=0.9).interval
     )
     vector = drawn_vector()
-    whole = answer_of(asked, vector.p, vector.labels, reduction="canonical", interval=0.9)
+    whole = answer_of(request, vector.p, vector.labels, reduction="canonical", interval=0.9)
     assert whole.interval is not None
     assert whole.value is not None
     assert 0.0 <= whole.interval[0] <= whole.value <= whole.interval[1]
@@ -141,7 +141,7 @@ def test_bins_that_hold_one_outcome_alone_have_a_finite_divergence(score: Any) -
     random = np.random.default_rng(3)
     p, w = random.random(300), random.exponential(size=300)
     y = (random.random(300) < p).astype(int)
-    asked = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
-    answer = answer_of(asked, p, y, weights=w)
+    request = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
+    answer = answer_of(request, p, y, weights=w)
     assert answer.value is not None
     assert np.isfinite([answer.value, *answer.parts.values()]).all()

@@ -59,9 +59,9 @@ def test_the_order_of_the_rows_does_not_change_the_draws(reduction: str) -> None
     p, y, groups = _draw(200, 3)
     P = np.column_stack([1.0 - p, p])
     order = np.random.default_rng(0).permutation(200)
-    asked: dict[str, Any] = {"measures": ["brier", "ece"], "interval": 0.9, "resamples": 100, "reduction": reduction}
-    first = calibrant.evaluate(P, y, groups=groups, **asked).gaps or {}
-    other = calibrant.evaluate(P[order], y[order], groups=[groups[i] for i in order], **asked).gaps or {}
+    options: dict[str, Any] = {"measures": ["brier", "ece"], "interval": 0.9, "resamples": 100, "reduction": reduction}
+    first = calibrant.evaluate(P, y, groups=groups, **options).gaps or {}
+    other = calibrant.evaluate(P[order], y[order], groups=[groups[i] for i in order], **options).gaps or {}
     for name, gap in first.items():
         assert gap.between == other[name].between
         assert gap.p_value == other[name].p_value
@@ -89,7 +89,7 @@ def test_a_map_has_gaps_before_and_after() -> None:
     assert report.gaps["ks-end"].value != report.gaps_after["ks-end"].value
 
 
-def test_a_small_group_beside_a_large_one_makes_no_gap_of_its_own() -> None:
+def test_a_small_group_does_not_cause_a_gap_to_a_large_one() -> None:
     """Both calibrated: a small group's error is larger by chance, and resampling it adds to that."""
     excluded = 0
     for seed in range(30):
@@ -113,8 +113,8 @@ def test_equal_groups_count_twice_and_groups_without_values_are_reported() -> No
 def _seconds(n: int, groups: int, resamples: int = 100) -> float:
     p, y, _ = _draw(n, 2)
     names = [f"group {i % groups}" for i in range(n)]
-    asked = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
-    return asked.seconds(asked.check(read_batch(p, y), names))
+    evaluation = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
+    return evaluation.seconds(evaluation.check(read_batch(p, y), names))
 
 
 def test_a_few_groups_of_ten_thousand_rows_are_estimated_below_a_second() -> None:
@@ -131,11 +131,11 @@ def test_ten_groups_of_three_hundred_rows_are_estimated_below_the_limit_of_a_req
     assert _seconds(3_000, 10, 1_000) < 2.0
 
 
-def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
+def test_groups_without_intervals_cost_about_as_much_as_the_whole() -> None:
     p, y, groups = _draw(100_000, 2)
-    asked = Evaluation(read_requests(["ece", "ks-end"]))
-    grouped = asked.check(read_batch(p, y), groups)
-    assert asked.seconds(grouped) == pytest.approx(2.0 * asked.seconds(grouped.without_groups), rel=0.01)
+    evaluation = Evaluation(read_requests(["ece", "ks-end"]))
+    grouped = evaluation.check(read_batch(p, y), groups)
+    assert evaluation.seconds(grouped) == pytest.approx(2.0 * evaluation.seconds(grouped.without_groups), rel=0.01)
 
 
 @pytest.mark.slow

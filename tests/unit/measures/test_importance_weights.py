@@ -44,8 +44,8 @@ def sampled_by_class(random: np.random.Generator) -> Vector:
 
 
 def p_values(request: Any, subjects: list[Subject]) -> Floats:
-    asked = read_requests([request])[0]
-    answers = [asked.compute(subject, Resampling(None, 100, i)).p_value for i, subject in enumerate(subjects)]
+    request_of = read_requests([request])[0]
+    answers = [request_of.compute(subject, Resampling(None, 100, i)).p_value for i, subject in enumerate(subjects)]
     return np.array([np.nan if p is None else p for p in answers])
 
 

@@ -55,8 +55,10 @@ def test_predictions_close_to_0_or_1_have_an_interval_as_those_of_0_and_1(p: flo
     y = np.arange(300) % 2
     for binning in ("equal-mass", "equal-width"):
         measure = {"name": "ece", "binning": binning}
-        near, at = (calibrant.evaluate(np.full(300, q), y, measures=[measure], interval=0.95) for q in (p, round(p)))
-        assert near["ece"].interval == pytest.approx(at["ece"].interval, abs=0.01)
+        near, certain = (
+            calibrant.evaluate(np.full(300, q), y, measures=[measure], interval=0.95) for q in (p, round(p))
+        )
+        assert near["ece"].interval == pytest.approx(certain["ece"].interval, abs=0.01)
 
 
 def test_miscalibrated_bins_do_not_widen_the_interval_of_others() -> None:
@@ -151,10 +153,10 @@ def test_counted_rows_are_resampled_as_the_rows_that_they_count() -> None:
     random = np.random.default_rng(5)
     p = np.repeat(np.linspace(0.1, 0.9, 9), 100)
     y = (random.random(len(p)) < p**2).astype(np.int8)
-    (asked,) = read_requests(["ece-by-chance"])
+    (request,) = read_requests(["ece-by-chance"])
     cells = np.unique(np.column_stack([p, y]), axis=0, return_counts=True)
     counted = Event(cells[0][:, 0], cells[0][:, 1].astype(np.int8), cells[1].astype(np.float64))
-    measures = [asked.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
+    measures = [request.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
     by_row, by_count = (np.subtract(*ends[::-1]) for measure in measures if (ends := measure.interval) is not None)
     assert by_count == pytest.approx(by_row, rel=0.15)
 

@@ -24,10 +24,10 @@ def _of_squares(square: Array, kernel: Kernel, h: float) -> Array:
 
 
 def _ask(p: Any, y: Any, *, reduction: str | None = None, interval: float | None = None, **options: Any) -> Any:
-    asked = {"name": options.pop("name", "skce"), **options, "as": "it"}
-    weights = {name: asked.pop(name) for name in ("weights", "weights_kind") if name in asked}
+    request = {"name": options.pop("name", "skce"), **options, "as": "it"}
+    weights = {name: request.pop(name) for name in ("weights", "weights_kind") if name in request}
     report = calibrant.evaluate(
-        p, y, measures=[asked], reduction=reduction, interval=interval, resamples=200, **weights
+        p, y, measures=[request], reduction=reduction, interval=interval, resamples=200, **weights
     )
     return report.measures["it"]
 
@@ -42,7 +42,7 @@ def _classes(n: int, K: int, seed: int, power: float = 1.0) -> tuple[Array, npt.
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_the_examples_that_its_authors_publish(number: int) -> None:
+def test_the_values_are_those_of_the_examples_of_the_authors(number: int) -> None:
     example = json.loads(GOLDEN.read_text("utf-8"))["examples"][number]
     predictions = np.array(example["predictions"])
     reduction = "binary" if predictions.ndim == 1 else "canonical"
@@ -98,7 +98,7 @@ def test_the_mean_and_the_spread_under_calibration_are_those_of_drawn_labels() -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"name": "mmce"},
         {"kernel": "gaussian"},
@@ -107,16 +107,16 @@ def test_the_mean_and_the_spread_under_calibration_are_those_of_drawn_labels() -
     ],
     ids=str,
 )
-def test_p_values_of_calibrated_rows_are_uniform_and_those_of_others_small(asked: dict[str, Any]) -> None:
+def test_p_values_of_calibrated_rows_are_uniform_and_those_of_others_small(options: dict[str, Any]) -> None:
     random = np.random.default_rng(5)
     p_values = []
     for _ in range(300):
         p = random.random(300)
-        p_values.append(_ask(p, (random.random(300) < p).astype(int), **asked).p_value)
+        p_values.append(_ask(p, (random.random(300) < p).astype(int), **options).p_value)
     steps = (np.arange(300) + 0.5) / 300
     assert np.abs(np.sort(p_values) - steps).max() < 0.1
     p = random.random(3000)
-    assert _ask(p**2, (random.random(3000) < p).astype(int), **asked).p_value < 1e-3
+    assert _ask(p**2, (random.random(3000) < p).astype(int), **options).p_value < 1e-3
 
 
 def test_a_block_is_the_unbiased_estimate_of_its_rows() -> None:
@@ -158,19 +158,19 @@ def test_certain_and_right_predictions_have_no_error_and_wrong_ones_are_refuted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [{"name": "mmce"}, {"estimator": "biased"}], ids=str)
-def test_the_interval_holds_the_truth_of_a_power(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"name": "mmce"}, {"estimator": "biased"}], ids=str)
+def test_the_interval_holds_the_truth_of_a_power(options: dict[str, Any]) -> None:
     """The truth counts every row with both labels in the shares of its true probability."""
     random = np.random.default_rng(9)
     c = random.random(20_000)
     for power in (1.0, 1.5):
         p = np.tile(c**power, 2)
         shares = np.concatenate([1 - c, c]).tolist()
-        truth = _ask(p, np.repeat([0, 1], 20_000), weights=shares, **asked).value
+        truth = _ask(p, np.repeat([0, 1], 20_000), weights=shares, **options).value
         hits = 0
         for _ in range(60):
             c_small = random.random(400)
-            answer = _ask(c_small**power, (random.random(400) < c_small).astype(int), interval=0.9, **asked)
+            answer = _ask(c_small**power, (random.random(400) < c_small).astype(int), interval=0.9, **options)
             hits += answer.interval[0] <= truth + 1e-6 and truth <= answer.interval[1]
         assert hits >= 60 * 0.9 - 3.5 * np.sqrt(60 * 0.09)
 

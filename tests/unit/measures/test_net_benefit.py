@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,24 +12,23 @@ from scipy.special import ndtri
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.net_benefit import combined, net_benefit, outcome_shares, weighted_sum
+from tests.clinical import EXACT, NAMES, clinical_rows
 from tests.rows import draw_distorted
 
 Array = npt.NDArray[np.float64]
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
-EXACT = json.loads((GOLDEN / "exact.json").read_text())
 
 
 def _measure(p: Any, y: Any, /, **options: Any) -> Any:
     weights = {key: options.pop(key) for key in ("weights", "weights_kind", "reduction") if key in options}
-    asked = {"name": "net-benefit", "as": "m", **options}
-    return calibrant.evaluate(p, y, measures=[asked], interval=0.95, **weights).measures["m"]
+    request = {"name": "net-benefit", "as": "m", **options}
+    return calibrant.evaluate(p, y, measures=[request], interval=0.95, **weights).measures["m"]
 
 
-@pytest.mark.parametrize("name", ["moderate_n500", "rare_n3000"])
+@pytest.mark.parametrize("name", NAMES)
 def test_net_benefit_has_the_exact_values(name: str) -> None:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
+    p, y, _ = clinical_rows(name)
     for threshold, exact in zip((0.05, 0.1, 0.2), EXACT[name]["net_benefit_at_.05_.10_.20"], strict=True):
-        assert _measure(rows[:, 0], rows[:, 1], threshold=threshold).value == pytest.approx(exact, abs=5e-11)
+        assert _measure(p, y, threshold=threshold).value == pytest.approx(exact, abs=5e-11)
 
 
 def test_a_prediction_equal_to_the_threshold_is_a_positive_decision() -> None:

@@ -102,7 +102,7 @@ def test_an_evaluation_pools_slope_intercept_ratio_and_auroc_over_its_groups() -
     assert float(report.pooled["auroc"]) < 1.0
 
 
-def test_without_intervals_or_groups_nothing_is_pooled() -> None:
+def test_nothing_is_pooled_without_intervals_or_groups() -> None:
     p, y, groups = _centres(100, 3, 0.1, 1)
     assert calibrant.evaluate(p, y.astype(int), groups=groups, measures=["oe-ratio"]).pooled is None
     assert calibrant.evaluate(p, y.astype(int), measures=["oe-ratio"], interval=0.9).pooled is None

@@ -28,11 +28,11 @@ def test_scores_are_those_of_scikit_learn() -> None:
     event = drawn_event()
     w = np.random.default_rng(1).random(len(event))
     for weights in (None, w):
-        at = {"weights": weights}
+        options = {"weights": weights}
         brier = brier_score_loss(event.y, event.p, sample_weight=weights)
-        assert answer_of("brier", *rows_of(event), **at).value == pytest.approx(brier)
+        assert answer_of("brier", *rows_of(event), **options).value == pytest.approx(brier)
         loss = log_loss(event.y, event.p, sample_weight=weights)
-        assert answer_of("log-loss", *rows_of(event), **at).value == pytest.approx(loss)
+        assert answer_of("log-loss", *rows_of(event), **options).value == pytest.approx(loss)
 
 
 def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
@@ -49,7 +49,7 @@ def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
     assert theirs - whole.value > 0.3
 
 
-def test_log_loss_clips_at_the_spacing_of_doubles_and_tells_how_often() -> None:
+def test_log_loss_clips_at_the_spacing_of_doubles_and_counts_the_clipped_rows() -> None:
     p, y = np.array([0.0, 0.0, 1.0, 1.0, 0.5]), np.array([1, 0, 0, 1, 1])
     answer = answer_of("log-loss", p, y)
     by_hand = (2 * 52 * np.log(2.0) + 2 * CLIP + np.log(2.0)) / 5

@@ -207,7 +207,7 @@ def test_two_cells_agree_with_the_sum_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 8, 16])
-def test_of_one_constant_prediction_only_the_mean_is_tested(n_terms: int) -> None:
+def test_a_constant_prediction_has_a_test_of_the_mean_alone(n_terms: int) -> None:
     z2 = (7 - 10 * 0.3) ** 2 / (10 * 0.3 * 0.7)
     p_value = smooth_test(_cells([0.3] * 10, [1] * 7 + [0] * 3), n_terms)[1]
     assert p_value == pytest.approx(chi2.sf(z2, 1), rel=1e-9)
@@ -261,7 +261,7 @@ def test_p_values_of_calibrated_rows_are_uniform(form: str) -> None:
         assert abs(np.mean(np.array(p_values) < level) - level) < 3.5 * math.sqrt(level * (1 - level) / 1000), level
 
 
-def test_a_bend_that_leaves_the_mean_alone_is_seen() -> None:
+def test_a_bend_that_leaves_the_mean_unchanged_is_detected() -> None:
     random = np.random.default_rng(5)
     c = random.random(3000)
     p = c + 0.06 * np.sin(4 * np.pi * c)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,20 +15,15 @@ from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import Resampling, distance_interval
 from calibrant.measures.smoothers import smoother
+from tests.clinical import clinical_rows, numbers_of_r
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
 #: Key of R's values -> curve.
 CURVES = {"loess_interpolated": "loess", "loess": "loess-direct", "rcs5": "rcs"}
 
 
-def _rows(name: str) -> tuple[Any, Any]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    return rows[:, 0], rows[:, 1].astype(int)
-
-
 def _distances(p: Any, y: Any, curve: str | None, **options: Any) -> dict[str, Any]:
-    asked = [{"name": name, "curve": curve} for name in ("ici", "e50", "e90", "emax")]
-    return dict(calibrant.evaluate(p, y, measures=asked, **options).measures)
+    requests = [{"name": name, "curve": curve} for name in ("ici", "e50", "e90", "emax")]
+    return dict(calibrant.evaluate(p, y, measures=requests, **options).measures)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +37,8 @@ def _distances(p: Any, y: Any, curve: str | None, **options: Any) -> dict[str, A
     ],
 )
 def test_distances_are_those_of_r(name: str, key: str) -> None:
-    golden = json.loads((GOLDEN / f"{name}.json").read_text())
-    distances = _distances(*_rows(name), CURVES[key])
+    golden = numbers_of_r(name)
+    distances = _distances(*clinical_rows(name)[:2], CURVES[key])
     known = [measure for measure in distances if f"{key}_{measure}" in golden]
     assert len(known) >= 2
     for measure in known:
@@ -55,7 +48,7 @@ def test_distances_are_those_of_r(name: str, key: str) -> None:
 
 
 def test_the_result_names_the_curve_that_the_number_of_rows_chose() -> None:
-    p, y = _rows("rare_n3000")
+    p, y, _ = clinical_rows("rare_n3000")
     assert _distances(p, y, None)["ici"].definition["curve"] == "rcs"
     assert _distances(p[:2000], y[:2000], None)["ici"].definition["curve"] == "loess"
 
@@ -102,7 +95,7 @@ def test_intervals_hold_their_value() -> None:
 
 def test_the_interval_of_a_quantile_also_holds_the_resampled_quantiles() -> None:
     """The direction of the test inversion is more even than the true gaps, so that its quantiles vary too little."""
-    p, y = _rows("moderate_n500")
+    p, y, _ = clinical_rows("moderate_n500")
     event, resampling = Event(p, y.astype(np.int8)).in_order(), Resampling(0.95, 400, 0)
     for name, holds in (("e50", True), ("e90", True), ("ici", False)):
         distance = MEASURES[name].distance

@@ -35,9 +35,9 @@ def _by_scipy(z: Any, y: Any, w: Any) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-12, 12), method="bounded", options={"xatol": 1e-10}).x))
 
 
-def _ask(predictions: Any, labels: Any, name: str = "optimal-temperature", **how: Any) -> MeasureResult:
-    options = how.pop("options", {})
-    return calibrant.evaluate(predictions, labels, measures=[{"name": name, **options}], **how).measures[name]
+def _ask(predictions: Any, labels: Any, name: str = "optimal-temperature", **more: Any) -> MeasureResult:
+    options = more.pop("options", {})
+    return calibrant.evaluate(predictions, labels, measures=[{"name": name, **options}], **more).measures[name]
 
 
 @pytest.mark.parametrize(("K", "scale"), [(2, 0.4), (3, 1.0), (10, 1.7), (60, 3.0)])
@@ -55,11 +55,11 @@ def test_the_temperature_is_the_one_that_scipy_finds(K: int, scale: float) -> No
 def test_two_columns_and_one_are_the_same_question() -> None:
     z, y = _world(800, 2, 1.5)
     answer = _ask(z[:, 1] - z[:, 0], y, scale="logit")
-    two = _ask(z, y, scale="logit", reduction="canonical")
-    assert answer.value == pytest.approx(two.value, rel=1e-12)
-    assert _ask(expit(z[:, 1] - z[:, 0]), y).value == pytest.approx(two.value, rel=1e-9)
-    assert _ask(softmax(z, axis=1), y, reduction="binary").value == pytest.approx(two.value, rel=1e-9)
-    assert _ask(z, y, scale="logit", reduction="binary").value == pytest.approx(two.value, rel=1e-12)
+    of_columns = _ask(z, y, scale="logit", reduction="canonical")
+    assert answer.value == pytest.approx(of_columns.value, rel=1e-12)
+    assert _ask(expit(z[:, 1] - z[:, 0]), y).value == pytest.approx(of_columns.value, rel=1e-9)
+    assert _ask(softmax(z, axis=1), y, reduction="binary").value == pytest.approx(of_columns.value, rel=1e-9)
+    assert _ask(z, y, scale="logit", reduction="binary").value == pytest.approx(of_columns.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("magnitude", [1e-4, 1.0, 1e3, 1e4 / 9])
@@ -169,10 +169,10 @@ def test_many_classes_in_single_precision_agree_with_double() -> None:
     double = optimal_temperature(VectorLogits(z.astype(np.float32).astype(np.float64), y))
     assert single.value == pytest.approx(double.value, rel=1e-13)
     z32 = z.astype(np.float32).astype(np.float64)
-    at = z32 / single.value
-    slope = (softmax(at, axis=1) * z32).sum(axis=1) - z32[np.arange(3000), y]
+    scaled = z32 / single.value
+    slope = (softmax(scaled, axis=1) * z32).sum(axis=1) - z32[np.arange(3000), y]
     assert abs(slope.sum()) < 1e-8 * np.abs(slope).sum()
-    assert single.log_loss == pytest.approx((logsumexp(at, axis=1) - at[np.arange(3000), y]).mean(), rel=1e-12)
+    assert single.log_loss == pytest.approx((logsumexp(scaled, axis=1) - scaled[np.arange(3000), y]).mean(), rel=1e-12)
 
 
 def test_folds_have_the_temperature_of_the_other_rows() -> None:
@@ -194,11 +194,11 @@ def test_folds_have_the_temperature_of_the_other_rows() -> None:
 
 def test_ece_after_temperature_is_the_ece_of_scaled_predictions() -> None:
     z, y = _world(1000, 4, 2.0)
-    how = {"binning": "equal-width", "n_bins": 10, "norm": 2}
+    options = {"binning": "equal-width", "n_bins": 10, "norm": 2}
     answer = _ask(
-        z, y, "ece-after-temperature", scale="logit", reduction="canonical", options={**how, "temperature": 2}
+        z, y, "ece-after-temperature", scale="logit", reduction="canonical", options={**options, "temperature": 2}
     )
-    plain = _ask(z / 2, y, "ece", scale="logit", options=how)
+    plain = _ask(z / 2, y, "ece", scale="logit", options=options)
     assert answer.value == pytest.approx(plain.value, rel=1e-9)
     assert answer.debiased == pytest.approx(plain.debiased, rel=1e-9)
     assert answer.parts["temperatures"] == [2.0]
@@ -247,10 +247,10 @@ def test_the_temperature_of_a_confidence_is_that_of_the_whole_vector() -> None:
     random = np.random.default_rng(11)
     logits = random.normal(size=(600, 5)) * 2
     labels = np.array([random.choice(5, p=softmax(z)) for z in logits])
-    asked: list[Any] = ["optimal-temperature", {"name": "ece-after-temperature", "folds": 3}]
+    requests: list[Any] = ["optimal-temperature", {"name": "ece-after-temperature", "folds": 3}]
     for predictions, scale in ((logits * 1.8, "logit"), (softmax(logits * 1.8, axis=1), "probability")):
         first, other = (
-            calibrant.evaluate(predictions, labels, measures=asked, reduction=reduction, scale=scale, interval=0.9)  # type: ignore[arg-type]
+            calibrant.evaluate(predictions, labels, measures=requests, reduction=reduction, scale=scale, interval=0.9)  # type: ignore[arg-type]
             for reduction in ("confidence", "canonical")
         )
         for name in ("optimal-temperature", "ece-after-temperature"):

@@ -60,7 +60,7 @@ def test_the_mean_of_e_is_at_most_1_where_rows_share_a_block() -> None:
 
 
 @pytest.mark.slow
-def test_e_is_a_martingale_in_whatever_order_the_labels_come() -> None:
+def test_e_is_a_martingale_in_any_order_of_the_labels() -> None:
     """At each label, the mean of what it may make of E is what E was: for all orders, and all labels before."""
     rows = [(0, 0.1), (0, 0.7), (1, 0.35), (2, 0.9)]
 
@@ -112,7 +112,7 @@ def test_the_weights_are_a_distribution() -> None:
     assert weight_from(10**5) == pytest.approx(0.5 * np.log(7.5) / np.log(10**5 + 7.5), rel=1e-3)
 
 
-def test_forgotten_buckets_take_their_starts_with_them() -> None:
+def test_the_starts_of_forgotten_buckets_are_forgotten() -> None:
     buckets = [_drawn(500, seed) for seed in range(6)]
     factors = np.array([log_factors(tally) for tally in buckets])
     later = evidence(factors[2:], first=2)
@@ -125,7 +125,7 @@ def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
     drifted = [_drawn(1_000, 100 + seed, power=1.15) for seed in range(40)]
     factors = np.array([log_factors(tally) for tally in sound + drifted])
 
-    def found(late: bool) -> int:
+    def delay(late: bool) -> int:
         for count in range(len(drifted) + 1):
             seen = factors[: len(sound) + count]
             if not late:  # all rows in the first bucket, from which every start that is left bets on all or none
@@ -134,8 +134,8 @@ def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
                 return count
         return len(drifted) + 1
 
-    assert found(late=True) <= 12
-    assert found(late=False) > 2 * found(late=True)
+    assert delay(late=True) <= 12
+    assert delay(late=False) > 2 * delay(late=True)
 
 
 @pytest.mark.parametrize(("delta", "message"), [(-0.2, "predictions are too high"), (0.2, "predictions are too low")])

@@ -20,7 +20,7 @@ def _same(first: Reservoir, other: Reservoir) -> bool:
     return first.below == other.below and all(np.array_equal(getattr(first, a), getattr(other, a)) for a in arrays)
 
 
-def test_the_rows_of_the_lowest_priorities_stay_however_they_are_split() -> None:
+def test_the_rows_of_the_lowest_priorities_stay_for_any_split() -> None:
     whole = _drawn(1000, 0)
     order = np.random.default_rng(1).permutation(1000)
     parts = [

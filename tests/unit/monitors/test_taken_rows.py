@@ -26,7 +26,7 @@ def test_vectors_are_checked_by_row_as_a_whole_batch_is() -> None:
     assert np.array_equal(checked[fine], read_predictions(predictions[fine]).values)
 
 
-def test_rounded_vectors_are_taken_as_a_whole_batch_takes_them() -> None:
+def test_rounded_vectors_are_accepted_as_in_a_whole_batch() -> None:
     predictions = np.array([[0.3333, 0.3333, 0.1667, 0.1669], [0.5, 0.25, 0.125, 0.125], [0.9, 0.9, 0.9, 0.9]])
     why, checked = check_predictions(predictions, "probability")
     assert why.tolist() == [0, 0, Why.WRONG_SUM]

@@ -192,7 +192,7 @@ def test_the_networks_that_are_named_are_reached_and_no_others() -> None:
     assert targets.fit(["0.0.0.0", "224.0.0.1", "::", "ff02::1", "fe80::1"]) == []
 
 
-def test_without_hosts_nothing_is_sent_and_the_refusal_says_why() -> None:
+def test_nothing_is_sent_without_hosts_and_the_refusal_says_why() -> None:
     with pytest.raises(TargetRefused, match="webhook_hosts is empty"):
         Targets.read(" , ", "").admit("https://alerts.example.com/")
     with pytest.raises(TargetRefused, match="must use https"):

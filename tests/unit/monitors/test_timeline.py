@@ -43,10 +43,10 @@ def test_the_path_over_single_buckets_is_the_evidence_after_each_of_them() -> No
 
 def test_empty_buckets_between_spans_keep_the_weights_of_starts() -> None:
     tallies = buckets(3)
-    spans = [spans_of([tally], first=START + at)[0] for tally, at in zip(tallies, (0, 4, 9), strict=True)]
+    spans = [spans_of([tally], first=START + bucket)[0] for tally, bucket in zip(tallies, (0, 4, 9), strict=True)]
     factors = np.zeros((10, len(log_factors(tallies[0]))))
-    for tally, at in zip(tallies, (0, 4, 9), strict=True):
-        factors[at] = log_factors(tally)
+    for tally, bucket in zip(tallies, (0, 4, 9), strict=True):
+        factors[bucket] = log_factors(tally)
     assert evidence_path(record(), spans)[-1] == pytest.approx(evidence(factors).log_e, rel=1e-9)
 
 

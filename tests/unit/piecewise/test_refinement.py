@@ -91,8 +91,8 @@ def test_no_change_of_one_height_or_knot_lowers_the_loss_of_a_curve_of_a_map(fin
     cells = fold_cells(rows, 10, 0)
     w, wy = cells.training()
     for line, model in enumerate(curve.models):
-        at = line if final == "fold-average" else -1
-        own = FoldCells(cells.p, w[at][None], wy[at][None])
+        line_of_fit = line if final == "fold-average" else -1
+        own = FoldCells(cells.p, w[line_of_fit][None], wy[line_of_fit][None])
         assert _largest_fall(own, "pl", options, model.knots, model.heights) < ROW
 
 

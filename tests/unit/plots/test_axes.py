@@ -190,7 +190,7 @@ def test_an_unknown_option_of_a_plot_names_what_to_use(options: dict[str, Any], 
 def test_a_plot_takes_the_binnings_of_scikit_learn() -> None:
     report = calibrant.evaluate(P, Y)
     strategies: Any = ({"strategy": "uniform"}, {"binning": "uniform"}, {"binning": "equal-width"})
-    titles = {report.plot(**how).get_title() for how in strategies}
+    titles = {report.plot(**strategy).get_title() for strategy in strategies}
     assert len(titles) == 1
     assert titles != {report.plot(strategy="quantile").get_title()}
     with pytest.raises(CalibrationError, match="binning"):
@@ -222,10 +222,10 @@ def test_a_display_has_the_attributes_and_the_line_styles_of_scikit_learn() -> N
         calibrant.CalibrationDisplay.from_predictions(P, Y)
 
 
-@pytest.mark.parametrize("how", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
-def test_a_display_refuses_invalid_arguments(how: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
+def test_a_display_refuses_invalid_arguments(options: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
-        calibrant.CalibrationDisplay.from_predictions(Y, P, **how)
+        calibrant.CalibrationDisplay.from_predictions(Y, P, **options)
 
 
 def test_a_rare_event_has_logit_axes_and_a_display_has_those_of_scikit_learn() -> None:

@@ -46,14 +46,14 @@ BATCHES: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("batch", BATCHES)
 def test_every_diagram_that_there_is_of_a_batch_is_drawn(batch: str) -> None:
     p, y = BATCHES[batch]
-    asked: list[str | dict[str, Any]] = [
+    requests: list[str | dict[str, Any]] = [
         *(name for name in PLOTS if name != "fit-on-test"),
         {"name": "fit-on-test", "method": "histogram"},
         {"name": "reliability", "n_bins": 1, "as": "one bin"},
         {"name": "reliability", "n_bins": 200, "binning": "equal-width", "as": "many bins"},
         {"name": "logit-logit", "n_bins": 1, "as": "one logit"},
     ]
-    report = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked, reduction="binary")
+    report = calibrant.evaluate(p, y, measures=["brier"], diagrams=requests, reduction="binary")
     about = Caption(len(p), "binary")
     drawn = 0
     for key, shown in (report.diagrams or {}).items():
@@ -230,8 +230,8 @@ def test_a_cost_plane_is_drawn_of_the_result_and_of_its_json() -> None:
 )
 def test_a_model_has_an_advantage_only_where_it_is_cheaper(relative: list[list[float]], cheaper: list[str]) -> None:
     alt = draw_cost_plane({"abstention": [0.5], "cost_ratios": [1.0, 2.0], "relative": relative}, PLAIN).alt
-    said = [name for name in ("first", "second") if f"advantage of the {name} model" in alt]
-    assert said == cheaper
+    named = [name for name in ("first", "second") if f"advantage of the {name} model" in alt]
+    assert named == cheaper
 
 
 @pytest.mark.parametrize(("rates", "ratios"), [(1, 1), (200, 3), (2, 60)])
@@ -258,8 +258,8 @@ def test_the_bins_of_a_fit_have_the_error_of_its_rows() -> None:
             "observed_frequency": bins.mean_y.tolist(),
         }
     )
-    asked: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
-    points = (calibrant.evaluate(p, y, diagrams=asked).diagrams or {})["reliability"]["data"]
+    requests: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
+    points = (calibrant.evaluate(p, y, diagrams=requests).diagrams or {})["reliability"]["data"]
     assert shown["ece"] == pytest.approx(points["ece"])
     for name in ("mean_prediction", "observed_frequency", "share", "count", "start", "end", "low", "high"):
         assert shown[name].tolist() == pytest.approx(points[name]), name

@@ -162,8 +162,10 @@ def test_the_last_bin_of_rare_events_ends_near_its_rows() -> None:
 
 def test_graphs_of_equal_scores_show_their_probability() -> None:
     single = draw("ks-graphs", shown("ks-graphs", [0.3] * 20, [0, 1] * 10), Caption(20, "binary")).content.decode()
-    two = draw("ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), Caption(20, "binary")).content.decode()
-    assert _circles(single) == _circles(two) + 1
+    different = draw(
+        "ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), Caption(20, "binary")
+    ).content.decode()
+    assert _circles(single) == _circles(different) + 1
 
 
 def test_graphs_of_high_scores_have_axes_that_start_near_them() -> None:

@@ -41,9 +41,9 @@ def test_a_classwise_map_has_a_named_curve_for_each_class() -> None:
 
 
 def test_the_title_of_a_map_names_its_class() -> None:
-    how: dict[str, Any] = {"reduction": "class:2"}
-    assert calibrant.fit("platt", P, LABELS, **how, class_names=NAMES).plot().get_title() == "platt, class:bird"
-    assert calibrant.fit("platt", P, LABELS, **how).plot().get_title() == "platt, class:2"
+    options: dict[str, Any] = {"reduction": "class:2"}
+    assert calibrant.fit("platt", P, LABELS, **options, class_names=NAMES).plot().get_title() == "platt, class:bird"
+    assert calibrant.fit("platt", P, LABELS, **options).plot().get_title() == "platt, class:2"
 
 
 def test_a_map_of_the_whole_vector_has_no_curve() -> None:

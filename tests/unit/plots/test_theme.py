@@ -93,8 +93,8 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:
     about = Caption(10, name, name, (name, 0.5), (0.1, 0.2))
-    for how in ({}, {"after": (diagram("reliability"), about)}):
-        drawn = draw("reliability", diagram("reliability"), about, form=form, **how)  # type: ignore[arg-type]
+    for options in ({}, {"after": (diagram("reliability"), about)}):
+        drawn = draw("reliability", diagram("reliability"), about, form=form, **options)  # type: ignore[arg-type]
         assert drawn.content
     assert draw_several("corp", [(diagram("corp"), about)] * 2, title=name, form=form).content  # type: ignore[arg-type]
 

@@ -65,7 +65,7 @@ def test_no_map_is_better_than_calibrated_predictions() -> None:
     assert ranking.verdict.headline == "No map is significantly better than the uncalibrated predictions"
 
 
-def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
+def test_a_map_that_was_fitted_to_the_rows_is_named_and_never_best() -> None:
     report = _report(seen={"platt": True})
     ranking = _contest(report)
     assert (
@@ -74,7 +74,7 @@ def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
     assert "platt was fitted to these rows; its scores are optimistic and are not ranked." in ranking.verdict.reasons
     assert [row.note for row in ranking.rows] == ["", "fitted to these rows", ""]
     assert not any("platt" in difference.between for difference in ranking.differences)
-    assert not any("platt is best" in said for said in ranking.rankings)
+    assert not any("platt is best" in sentence for sentence in ranking.rankings)
     every = _contest(_report(seen={"platt": True, "beta": True}))
     assert every.verdict.headline == "No best map: every map was fitted to these rows"
 

@@ -14,6 +14,8 @@ from calibrant.cli.main import app
 from calibrant.core.errors import CalibrationError
 from calibrant.reports.decisions import decision_section
 from calibrant.reports.panel import ReportSubject
+from tests.commands import succeeds
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(8)
 P = RANDOM.random(600).round(4)
@@ -152,9 +154,8 @@ VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
 def test_costs_without_a_threshold_are_refused(predictions: Any, options: dict[str, Any], pointer: str) -> None:
     if options.get("map"):
         options = options | {"map": calibrant.fit("platt", P, Y)}
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at(pointer, CalibrationError):
         calibrant.report(predictions, Y, **{"costs": COSTS, **options})
-    assert caught.value.offences[0].pointer == pointer
 
 
 @pytest.fixture
@@ -167,8 +168,7 @@ def rows(tmp_path: Path) -> Path:
 
 def _written(rows: Path, *arguments: str) -> str:
     output = rows.with_name("report.html")
-    completed = CliRunner().invoke(app, ["report", str(rows), *arguments, "--out", str(output)])
-    assert completed.exit_code == 0, completed.output
+    succeeds(CliRunner().invoke(app, ["report", str(rows), *arguments, "--out", str(output)]))
     return output.read_text("utf-8")
 
 

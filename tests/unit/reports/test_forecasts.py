@@ -8,29 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.reports.forecasts import advice, verdict, widening
-
-LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-
-
-def _given(n: int = 800, *, factor: float = 1.0, shift: float = 0.0, kind: str = "quantiles", seed: int = 0) -> Any:
-    """Outcomes that are ``factor`` times as spread as forecast, and forecasts."""
-    random = np.random.default_rng(seed)
-    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.3, n))
-    y = mean + shift + factor * std * random.standard_normal(n)
-    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
-    return y, {
-        "normal": {"mean": mean, "variance": std**2},
-        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
-        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 50))},
-        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
-    }[kind]
+from tests.rows import draw_forecasts
 
 
 def _text(page: str) -> str:
@@ -39,7 +23,7 @@ def _text(page: str) -> str:
 
 
 def test_the_verdict_has_the_coverage_and_the_factor() -> None:
-    y, forecasts = _given(factor=1.6)
+    y, forecasts = draw_forecasts(factor=1.6)
     report = calibrant.report_distribution(y, **forecasts)
     quantiles = np.asarray(forecasts["quantiles"])
     inside = np.mean((y >= quantiles[:, 0]) & (y <= quantiles[:, -1]))
@@ -55,7 +39,7 @@ def test_the_verdict_has_the_coverage_and_the_factor() -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "interval"])
 def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
-    y, arguments = _given(factor=0.6, kind=kind)
+    y, arguments = draw_forecasts(factor=0.6, kind=kind)
     forecasts = read_forecasts(**arguments)
     weights = np.arange(len(y)) % 4
     rows, _ = read_rows(ForecastRows(forecasts, y, weights))
@@ -81,14 +65,14 @@ def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
     ],
 )
 def test_the_headline_of_forecasts_describes_their_error(changes: dict[str, Any], headline: str, tone: str) -> None:
-    y, forecasts = _given(**changes)
+    y, forecasts = draw_forecasts(**changes)
     conclusion = verdict(calibrant.report_distribution(y, **forecasts).document)
     assert headline in conclusion.headline
     assert conclusion.tone == tone
 
 
 def test_few_clusters_give_no_verdict() -> None:
-    y, forecasts = _given()
+    y, forecasts = draw_forecasts()
     report = calibrant.report_distribution(y, **forecasts, clusters=np.arange(800) // 200)
     conclusion = verdict(report.document)
     assert conclusion.tone == "unknown"
@@ -99,7 +83,7 @@ def test_few_clusters_give_no_verdict() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
 def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
-    y, forecasts = _given(300, factor=1.6, kind=kind)
+    y, forecasts = draw_forecasts(300, factor=1.6, kind=kind)
     groups = np.where(np.arange(300) % 2, "<b>north</b>", "south")
     report = calibrant.report_distribution(y, **forecasts, name="<script>", groups=groups, by=np.arange(300) % 3)
     assert "<script" not in report.html
@@ -112,7 +96,7 @@ def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
 
 
 def test_the_recommended_map_is_the_simplest_that_is_as_good() -> None:
-    y, forecasts = _given(factor=1.6)
+    y, forecasts = draw_forecasts(factor=1.6)
     report = calibrant.report_distribution(y, **forecasts, support=(-50, None))
     recommended = advice(report.document)
     assert recommended is not None
@@ -122,14 +106,14 @@ def test_the_recommended_map_is_the_simplest_that_is_as_good() -> None:
     fitted = calibrant.fit_distribution("location-scale", y, **forecasts, support=(-50, None))
     assert gains["location-scale"] == fitted.diagnostics["held_out_gain"]
 
-    y, forecasts = _given()
+    y, forecasts = draw_forecasts()
     recommended = advice(calibrant.report_distribution(y, **forecasts).document)
     assert recommended is not None
     assert recommended.headline == "No map is proven to improve these forecasts"
 
 
 def test_the_shown_python_repeats_the_report() -> None:
-    y, forecasts = _given(factor=1.6)
+    y, forecasts = draw_forecasts(factor=1.6)
     report = calibrant.report_distribution(y, **forecasts, weights=np.ones(800), by=np.arange(800) % 2)
     blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", report.html, re.DOTALL)]
     names = {"observed": y, "weights": np.ones(800), "by": np.arange(800) % 2, "calibrant": calibrant, **forecasts}
@@ -141,7 +125,7 @@ def test_the_shown_python_repeats_the_report() -> None:
 
 
 def test_a_map_is_shown_before_and_after() -> None:
-    y, forecasts = _given(factor=1.6)
+    y, forecasts = draw_forecasts(factor=1.6)
     fitted = calibrant.fit_distribution("location-scale", y, **forecasts)
     report = calibrant.report_distribution(y, **forecasts, map=fitted, groups=np.arange(800) % 2)
     assert report.document["in_sample"] is True
@@ -150,7 +134,7 @@ def test_a_map_is_shown_before_and_after() -> None:
     assert f"{calibrant.DISTRIBUTION_MEASURES['quantile-score'].title}, after the map (in-sample)" in text
     assert "Coverage before the map is lowest in" in text
     assert "Coverage after the map (in-sample) is lowest in" in text
-    other, later = _given(factor=1.6, seed=5)
+    other, later = draw_forecasts(factor=1.6, seed=5)
     report = calibrant.report_distribution(other, **later, map=fitted)
     assert report.document["in_sample"] is False
     text = _text(report.html)
@@ -161,14 +145,14 @@ def test_a_map_is_shown_before_and_after() -> None:
 
 
 def test_a_map_from_means_to_quantiles_is_compared_as_quantiles() -> None:
-    y, forecasts = _given(factor=1.6, kind="normal")
+    y, forecasts = draw_forecasts(factor=1.6, kind="normal")
     fitted = calibrant.fit_distribution("quantile-recalibration", y, **forecasts)
     report = calibrant.report_distribution(y, **forecasts, map=fitted)
     assert (report.document["kind"], report.document["after"]["kind"]) == ("quantiles", "quantiles")
 
 
 def test_a_report_has_the_coverage_by_a_column() -> None:
-    y, forecasts = _given(factor=1.0)
+    y, forecasts = draw_forecasts(factor=1.0)
     horizon = np.arange(len(y)) % 4
     y = np.where(horizon == 3, y + 3.0, y)
     text = _text(calibrant.report_distribution(y, **forecasts, by=horizon).html)
@@ -183,7 +167,7 @@ def test_a_report_has_the_coverage_by_a_column() -> None:
 
 
 def test_many_values_of_a_column_get_no_map_each() -> None:
-    y, forecasts = _given(factor=1.6)
+    y, forecasts = draw_forecasts(factor=1.6)
     page = calibrant.report_distribution(y, **forecasts, by=np.linspace(0.0, 1.0, len(y)))
     assert page.document["recommendation"]["by"] is False
     assert page.document["recommendation"]["recommended"] != "identity"

@@ -39,25 +39,25 @@ def test_what_is_recommended_is_proven_to_gain() -> None:
 
 
 @pytest.mark.slow
-def test_predictions_as_they_are_are_kept_nearly_always_where_they_are_calibrated() -> None:
+def test_calibrated_predictions_are_nearly_always_left_unchanged() -> None:
     recommended = [recommended_map(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
     assert (
         recommended.count("identity") >= 36
     )  # five others of 40 would happen with probability 0.05 at an error of 5 %
 
 
-def test_of_many_classes_maps_of_the_whole_vector_are_compared() -> None:
+def test_maps_of_the_whole_vector_are_compared_for_many_classes() -> None:
     recommendation = recommended_map(read_batch(*many_classes()))
     assert (recommendation.recommended, recommendation.reduction) == ("temperature", "canonical")
     assert {candidate.method for candidate in recommendation.candidates} >= {"temperature", "vector"}
 
 
-def test_of_one_class_of_many_maps_of_its_event_are_compared() -> None:
+def test_maps_of_the_event_are_compared_for_one_class_of_many() -> None:
     recommendation = recommended_map(read_batch(*many_classes()), "class:2")
     assert {candidate.reduction for candidate in recommendation.candidates} == {"class:2"}
 
 
-def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
+def test_the_seed_draws_some_of_many_rows() -> None:
     batch = _batch("overconfident", MOST_ROWS + 5_000)
     recommendation = recommended_map(batch, seed=1)
     assert recommendation.n == MOST_ROWS
@@ -108,7 +108,7 @@ def test_one_outcome_has_no_recommendation_and_no_advice_to_get_more_rows(
     assert recommended.reasons[0].startswith("Not compared (all labels are equal): ")
 
 
-def test_with_a_missing_class_each_map_has_its_reason() -> None:
+def test_each_map_has_a_reason_if_a_class_is_missing() -> None:
     p, labels = np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150
     recommendation = recommended_map(read_batch(p, labels)).to_document()
     recommended = advice(report_of(p, labels) | {"recommendation": recommendation})

@@ -28,9 +28,9 @@ def report() -> dict[str, Any]:
     random = np.random.default_rng(0)
     p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
-    asked = Evaluation(read_requests(["ece", "ks"]))
-    rows = asked.check(read_batch(p, y), names)
-    return {**report_document(asked.run(rows), None), "group_diagrams": group_diagrams(rows)}
+    evaluation = Evaluation(read_requests(["ece", "ks"]))
+    rows = evaluation.check(read_batch(p, y), names)
+    return {**report_document(evaluation.run(rows), None), "group_diagrams": group_diagrams(rows)}
 
 
 def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def test_fewer_resamples_are_named(in_sample: tuple[Any, Any]) -> None:
     some = {"measures": {"ece": {"interval": [0, 1], "definition": {"resamples": 200}}}}
     assert fewer(some) == " Intervals are from 200 resamples."
     options = [by_group(n, 10, name, weighted=weighted) for n, name, weighted in _MANY]
-    assert [options_of_call["resamples"] for options_of_call in options] == [1000, 100, 100, 100]
+    assert [of_call["resamples"] for of_call in options] == [1000, 100, 100, 100]
 
 
 _MANY = [(50_000, None, False), (50_001, None, False), (5_001, "classwise", False), (10_000, "class:2", True)]
@@ -142,8 +142,8 @@ def test_gaps_name_the_kind_of_the_values_that_they_compare(report: dict[str, An
 def test_a_column_of_the_table_of_measures_has_one_kind_of_values() -> None:
     p, y = draw_event(600, 0, 1.5)
     fitted = calibrant.fit("platt", p, y)
-    asked = Evaluation(read_requests(["ece", "ks"]), map=fitted)
-    document = report_document(asked.run(asked.check(read_batch(p, y))), None)
+    evaluation = Evaluation(read_requests(["ece", "ks"]), map=fitted)
+    document = report_document(evaluation.run(evaluation.check(read_batch(p, y))), None)
     for row in measured(document):
         after = document["after"]["measures"][row.key]
         assert row.after == numbers.number(after["value"])

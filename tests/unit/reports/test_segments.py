@@ -9,6 +9,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import CalibrationError
+from tests.refusals import refused_at
 
 
 def _rows(gap: float) -> tuple[Any, Any, dict[str, Any]]:
@@ -65,9 +66,8 @@ def test_a_report_with_a_map_of_segments_shows_its_predictions() -> None:
 def test_a_report_with_a_map_of_segments_needs_the_features_of_the_map(features: Any) -> None:
     p, y, own = _rows(0.3)
     fitted = calibrant.fit("segments", p, y, features=own)
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/features", CalibrationError, below=True):
         calibrant.report(p, y, features=features, map=fitted)
-    assert caught.value.offences[0].pointer.startswith("/features")
 
 
 def test_names_of_segments_are_text_in_a_report() -> None:
@@ -88,9 +88,8 @@ def test_segments_of_all_classes_are_those_of_correct_decisions() -> None:
 
 def test_bad_features_of_a_report_are_refused() -> None:
     p, y, _ = _rows(0.3)
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/features/site", CalibrationError):
         calibrant.report(p, y, features={"site": [1, 2]})
-    assert caught.value.offences[0].pointer == "/features/site"
 
 
 def test_rows_in_clusters_have_no_segments() -> None:

@@ -12,6 +12,7 @@ import calibrant
 from calibrant import PredictionSets
 from calibrant.core.errors import CalibrationError
 from calibrant.sets.evaluation import set_evaluation
+from tests.refusals import refused_at
 
 N, NAMES = 80, ("ant", "bee", "<c>")
 P = np.random.default_rng(4).dirichlet(np.ones(3), N).round(4)
@@ -61,7 +62,7 @@ def test_a_report_says_that_a_set_map_was_fitted_to_its_rows() -> None:
     assert "The set map was fitted" not in other.html
 
 
-def test_without_alpha_the_section_says_nothing_of_a_nominal_coverage() -> None:
+def test_the_section_without_alpha_has_no_nominal_coverage() -> None:
     report = calibrant.report(P, LABELS, sets=MEMBERS)
     section = report.html.partition('id="report-sets"')[2].partition("</section>")[0]
     assert "have their label in the set" in section
@@ -86,6 +87,5 @@ def test_a_report_without_sets_has_no_section() -> None:
     ],
 )
 def test_sets_that_do_not_fit_the_rows_are_refused(options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError):
         calibrant.report(P, LABELS, class_names=NAMES, **options)
-    assert error.value.offences[0].pointer == pointer

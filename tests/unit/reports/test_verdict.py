@@ -82,10 +82,10 @@ def test_few_rows_are_reported_as_few() -> None:
 
 def test_the_decision_is_stated_in_cases_and_agrees_with_the_region() -> None:
     conclusion = verdict(report_of(*draw("top")))
-    promised, came = (int(x) for x in re.findall(r"about (\d+)", conclusion.decisions[0]))
+    promised, observed = (int(x) for x in re.findall(r"about (\d+)", conclusion.decisions[0]))
     average, happened = (float(x) for x in re.findall(r"(\d+\.\d) %(?: and|:)", conclusion.reasons[0]))
     assert promised == round(average)
-    assert came == round(happened)
+    assert observed == round(happened)
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_few_rows_without_an_event_have_no_factor() -> None:
     assert re.match(r"Too high by \d+\.\d points", verdict(report_of(p, 0 * y)).headline)
 
 
-def test_without_a_range_the_mean_error_of_an_event_is_that_of_its_risk() -> None:
+def test_the_mean_error_of_an_event_without_a_range_is_that_of_its_risk() -> None:
     p, y = _rare(_double, 8_000, 1)
     report = report_of(p, y)
     report["diagrams"]["reliability"]["data"]["low"] = None  # dependent rows
@@ -159,7 +159,7 @@ def test_the_temperature_of_an_event_has_no_verdict_on_confidence() -> None:
     assert (of_event.parts["verdict"], of_class.parts["verdict"]) == ("too close to 1/2", "overconfident")
 
 
-def test_of_claims_too_high_is_overconfident_wherever_it_lies() -> None:
+def test_claims_that_are_too_high_are_overconfident_in_any_range() -> None:
     conclusion = verdict(report_of(*many_classes()))
     assert conclusion.headline.startswith("Overconfident by ")
     assert "the accuracy is" in conclusion.reasons[0]
@@ -180,7 +180,7 @@ def test_class_by_class_the_miscalibrated_ones_are_named() -> None:
     assert "cat" not in " ".join(conclusion.reasons)
 
 
-def test_a_map_that_has_seen_the_rows_gets_no_test() -> None:
+def test_a_map_that_was_fitted_to_the_rows_has_no_test() -> None:
     p, y = draw("overconfident", 2_000)
     report = report_of(p, y, map=calibrant.fit("temperature", p, y)) | {"in_sample": True}
     conclusion = verdict(report, after=True)
@@ -204,7 +204,7 @@ def test_the_smooth_test_is_not_used_with_few_events() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_was_measured_there_is_a_verdict() -> None:
+def test_there_is_a_verdict_on_every_set_of_measures() -> None:
     every = report_of(*draw("overconfident", 500))["measures"]
     for names in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
         measures = {name: answer for name, answer in every.items() if name in names}

@@ -58,7 +58,7 @@ def test_a_file_that_grows_is_refused_where_the_volume_ends() -> None:
             spool.grow(_free() * 2)
 
 
-def test_without_a_folder_for_temporary_files_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_room_without_a_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with Spools().spool(LOCAL) as spool, pytest.raises(SpoolFull, match="no folder"):
         spool.reserve(1)

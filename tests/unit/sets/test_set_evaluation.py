@@ -15,6 +15,7 @@ from scipy.stats import binom, binomtest
 import calibrant
 from calibrant import PredictionSets, evaluate_sets
 from calibrant.core.errors import CalibrationError
+from tests.refusals import refused_at
 
 #: Five rows of four classes. Sizes are 1, 2, 3, 2, 0; the rows 0, 2 and 3 are covered.
 MEMBERS = np.array(
@@ -161,7 +162,7 @@ def test_rows_of_weight_0_and_their_groups_are_left_out() -> None:
     assert [row.name for row in evaluation.by_group] == ["a"]
 
 
-def test_without_alpha_there_is_no_distance_from_a_nominal_coverage() -> None:
+def test_there_is_no_distance_from_a_nominal_coverage_without_alpha() -> None:
     evaluation = evaluate_sets(MEMBERS, LABELS)
     assert {
         evaluation.alpha,
@@ -194,7 +195,7 @@ def test_the_result_is_json_a_frame_and_a_table() -> None:
     assert "nominal coverage 0.8" in evaluation._repr_html_()
 
 
-def test_of_many_classes_the_table_has_those_with_the_lowest_coverage() -> None:
+def test_the_table_of_many_classes_has_those_with_the_lowest_coverage() -> None:
     labels = np.arange(30)
     members = np.eye(30, dtype=bool)
     members[[4, 9], [4, 9]] = False
@@ -237,9 +238,8 @@ def test_of_many_classes_the_table_has_those_with_the_lowest_coverage() -> None:
     ],
 )
 def test_input_that_is_no_sets_or_labels_is_refused_at_its_place(arguments: Any, pointer: str, code: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError, code=code):
         evaluate_sets(*arguments)
-    assert (error.value.code, error.value.offences[0].pointer) == (code, pointer)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,8 @@ def test_input_that_is_no_sets_or_labels_is_refused_at_its_place(arguments: Any,
     ],
 )
 def test_an_invalid_option_is_refused_by_name(options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError):
         evaluate_sets(MEMBERS, LABELS, **options)
-    assert error.value.offences[0].pointer == pointer
 
 
 def test_names_of_classes_that_do_not_exist_are_refused_without_echoing_them() -> None:
@@ -280,9 +279,8 @@ def test_names_of_classes_that_do_not_exist_are_refused_without_echoing_them() -
 
 def test_an_alpha_that_contradicts_that_of_the_sets_is_refused() -> None:
     sets = PredictionSets(MEMBERS, (0, 1, 2, 3), 0.1)
-    with pytest.raises(CalibrationError) as error:
+    with refused_at("/alpha", CalibrationError):
         evaluate_sets(sets, LABELS, alpha=0.2)
-    assert error.value.offences[0].pointer == "/alpha"
     assert evaluate_sets(sets, LABELS, alpha=0.1).alpha == 0.1
 
 

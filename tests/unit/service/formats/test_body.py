@@ -20,7 +20,7 @@ from tests.unit.io.refused import refused
 
 
 @pytest.mark.slow
-def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
+def test_types_of_pyarrow_are_refused_without_it_and_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from service.errors import UnsupportedMediaType\n"
