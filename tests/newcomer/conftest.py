@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable
@@ -16,15 +15,15 @@ from typer.testing import CliRunner, Result
 
 import calibrant
 from calibrant.cli.main import app
+from tests.commands import document_of
 
 Typed = Callable[[str], Result]
 
 
 def values_of(typed: Typed, line: str) -> dict[str, float]:
     """Run a line that evaluates, and return the value of each measure."""
-    result = typed(f"{line} --json")
-    assert result.exit_code == 0, result.stderr
-    return {name: measure["value"] for name, measure in json.loads(result.stdout)["measures"].items()}
+    document = document_of(typed(f"{line} --json"))
+    return {name: measure["value"] for name, measure in document["measures"].items()}
 
 
 def commands_of(message: str) -> list[str]:

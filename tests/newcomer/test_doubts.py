@@ -47,10 +47,10 @@ def test_predictions_of_the_other_class_are_reported(typed: Typed, scores: Any) 
     for command in ("evaluate", "fit", "report"):
         assert typed(f"calibrant {command} patients.csv").output.count("of class 0, pass 1 - p") == 1
     for call in (calibrant.evaluate, partial(calibrant.fit, "platt"), calibrant.report, calibrant.tally):
-        with pytest.warns(UserWarning, match="pass 1 - p") as found:
+        with pytest.warns(UserWarning, match="pass 1 - p") as warned:
             call(1 - p, y)
-        assert len(found) == 1
-        assert found[0].filename == __file__
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match="pass -z"):
         calibrant.fit("platt", np.log((1 - p) / p), y, scale="logit")
     with pytest.warns(UserWarning, match="swap the two columns"):
@@ -84,8 +84,8 @@ def test_logarithms_of_all_probabilities_are_logits(typed: Typed, pets: Any) -> 
     refused = typed("calibrant evaluate pets.csv")
     assert "add --scale logit" in refused.stderr
     expected = calibrant.evaluate(pets[["bird", "cat", "dog"]].to_numpy(), labels)["ece"].value
-    found = json.loads(typed("calibrant evaluate pets.csv --scale logit --json").stdout)
-    assert found["measures"]["ece"]["value"] == pytest.approx(expected)
+    printed = json.loads(typed("calibrant evaluate pets.csv --scale logit --json").stdout)
+    assert printed["measures"]["ece"]["value"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["confidence", "conf", "prob_pct", "Percent", "score"])
@@ -118,8 +118,8 @@ def test_classes_that_are_floats_are_numbers(typed: Typed) -> None:
     np.testing.assert_array_equal(fitted.apply(frame)[[0.0, 1.0, 2.0]].to_numpy(), fitted.apply(p))
     for columns in named[:3]:
         columns.assign(label=y.astype(float)).to_csv("val.csv", index=False)
-        found = json.loads(typed("calibrant evaluate val.csv --json").stdout)
-        assert found["measures"]["ece"]["value"] == expected
+        printed = json.loads(typed("calibrant evaluate val.csv --json").stdout)
+        assert printed["measures"]["ece"]["value"] == expected
 
 
 def test_a_single_column_of_the_float_class_0_is_refused(typed: Typed, scores: Any) -> None:

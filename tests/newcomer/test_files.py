@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from tests.commands import error_of
+from tests.commands import error_of, notes_of, output_of, succeeds
 from tests.newcomer.conftest import Typed, values_of
 
 
@@ -49,8 +49,8 @@ def test_some_names_of_classes_are_numbers(typed: Typed, column: str, labels: st
     p = np.random.default_rng(0).dirichlet(np.ones(3), 40)
     frame = pd.DataFrame(p, columns=[column.format(name) for name in names])
     frame.assign(**{labels: [names[k] for k in y]}).to_csv("intents.csv", index=False)
-    values = values_of(typed, "calibrant evaluate intents.csv --reduction canonical --measure log-loss")
-    assert values["log-loss"] == pytest.approx(-np.log(p[np.arange(40), y]).mean(), abs=1e-4)
+    printed = values_of(typed, "calibrant evaluate intents.csv --reduction canonical --measure log-loss")
+    assert printed["log-loss"] == pytest.approx(-np.log(p[np.arange(40), y]).mean(), abs=1e-4)
 
 
 def test_excel_writes_semicolons_and_decimal_commas(typed: Typed, scores: Any, ece: Any) -> None:
@@ -106,9 +106,7 @@ def test_headings_of_classes_need_no_flags(typed: Typed, pets: Any) -> None:
     pets.to_csv("pets.csv", index=False)
     assert typed("calibrant evaluate pets.csv").exit_code == 0
     Path("pets.json").write_text(typed("calibrant fit pets.csv").stdout, "utf-8")  # calibrant fit pets.csv > pets.json
-    calibrated = typed("calibrant calibrate pets.csv --map pets.json")
-    assert calibrated.exit_code == 0, calibrated.stderr
-    header = calibrated.stdout.splitlines()[0].split(",")
+    header = output_of(typed("calibrant calibrate pets.csv --map pets.json")).splitlines()[0].split(",")
     assert header == [*pets.columns, "calibrated_bird", "calibrated_cat", "calibrated_dog"]
 
 
@@ -116,8 +114,7 @@ def test_class_names_give_numbered_columns_their_names(typed: Typed, pets: Any) 
     """Evaluate columns prob_0 to prob_2 against text labels, by naming the classes in order."""
     pets.columns = ["prob_0", "prob_1", "prob_2", "label"]
     pets.to_csv("pets.csv", index=False)
-    found = typed("calibrant evaluate pets.csv --class-names bird,cat,dog --reduction classwise")
-    assert found.exit_code == 0, found.stderr
+    succeeds(typed("calibrant evaluate pets.csv --class-names bird,cat,dog --reduction classwise"))
     assert "--class-names" in error_of(typed("calibrant evaluate pets.csv"))
 
 
@@ -131,10 +128,9 @@ def test_pos_label_names_the_event_of_a_score(typed: Typed, scores: Any, ece: An
 def test_time_shows_calibration_by_period(typed: Typed, scores: Any) -> None:
     """See whether calibration drifted from January to February."""
     scores.assign(date=pd.date_range("2024-01-01", "2024-02-29", periods=600)).to_csv("scores.csv", index=False)
-    found = typed("calibrant evaluate scores.csv --time date")
-    assert found.exit_code == 0, found.stderr
-    assert "2024-01" in found.stdout
-    assert "2024-02" in found.stdout
+    printed = output_of(typed("calibrant evaluate scores.csv --time date"))
+    assert "2024-01" in printed
+    assert "2024-02" in printed
 
 
 def test_parquet_stays_parquet(typed: Typed, scores: Any) -> None:
@@ -142,8 +138,7 @@ def test_parquet_stays_parquet(typed: Typed, scores: Any) -> None:
     frame = pd.DataFrame({"id": np.arange(600), "y": scores["y"] == 1, "p": scores["p"]})
     frame.to_parquet("scores.parquet")
     assert typed("calibrant fit scores.parquet --method platt --out map.json").exit_code == 0
-    written = typed("calibrant calibrate scores.parquet --map map.json --out calibrated.parquet")
-    assert written.exit_code == 0, written.stderr
+    succeeds(typed("calibrant calibrate scores.parquet --map map.json --out calibrated.parquet"))
     calibrated = pd.read_parquet("calibrated.parquet")
     assert list(calibrated.columns) == ["id", "y", "p", "calibrated"]
     assert calibrated["id"].equals(frame["id"])
@@ -152,9 +147,9 @@ def test_parquet_stays_parquet(typed: Typed, scores: Any) -> None:
 def test_a_report_without_out_is_a_file(typed: Typed, scores: Any) -> None:
     """Write a report without reading the help first."""
     scores.to_csv("scores.csv", index=False)
-    found = typed("calibrant report scores.csv")
-    assert found.exit_code == 0
-    assert "report.html" in found.output
+    completed = typed("calibrant report scores.csv")
+    assert completed.exit_code == 0
+    assert "report.html" in completed.output
     assert "<html" in Path("report.html").read_text("utf-8")
 
 
@@ -254,9 +249,8 @@ def test_a_column_of_counts_is_used_if_it_is_named(typed: Typed, scores: Any) ->
     """Evaluate a table of R's ``dplyr::count``, in which each row stands for ``n`` rows; a note names the flag."""
     counted = scores.assign(p=scores["p"].round(1)).groupby(["y", "p"]).size().rename("n").reset_index()
     counted.to_csv("counted.csv", index=False)
-    found = typed("calibrant evaluate counted.csv")
-    assert found.exit_code == 0
-    assert "weights: none; column 'n' is not used unless it is named (--weight)" in found.stderr
+    notes = notes_of(typed("calibrant evaluate counted.csv"))
+    assert "weights: none; column 'n' is not used unless it is named (--weight)" in notes
     expected = calibrant.evaluate(scores["p"].round(1).to_numpy(), scores["y"].to_numpy()).measures["ece"].value
     assert values_of(typed, "calibrant evaluate counted.csv --weight n")["ece"] == pytest.approx(expected)
 
@@ -266,10 +260,9 @@ def test_a_calibrated_file_needs_no_weights_and_groups(typed: Typed, scores: Any
     scores.to_csv("scores.csv", index=False)
     assert typed("calibrant fit scores.csv --label y --method platt --out map.json").exit_code == 0
     scores.assign(w="a", weight=-1, group=1).to_csv("more.csv", index=False)
-    found = typed("calibrant calibrate more.csv --map map.json --out calibrated.csv")
-    assert found.exit_code == 0, found.stderr
-    assert "weights" not in found.stderr
-    assert "groups" not in found.stderr
+    notes = notes_of(typed("calibrant calibrate more.csv --map map.json --out calibrated.csv"))
+    assert "weights" not in notes
+    assert "groups" not in notes
     forecasts = {"obs": scores["y"], "mean": scores["p"], "std": 1.0, "made": range(600), "known": range(1, 601)}
     pd.DataFrame(forecasts).assign(w=1, weight=1, group=1).to_csv("forecasts.csv", index=False)
     line = "calibrant calibrate forecasts.csv --half-life 9 --time made --known known --out calibrated.csv"
@@ -281,9 +274,7 @@ def test_the_weights_of_other_forecasts_are_not_used(typed: Typed) -> None:
     """Compare forecasts with those of a file that has weights."""
     pd.DataFrame({"obs": [1.0, 2.0, 4.0], "mean": [1.0, 2.0, 3.0], "std": 1.0}).to_csv("one.csv", index=False)
     pd.DataFrame({"obs": [1.0, 2.0, 4.0], "mean": [2.0, 2.0, 2.0], "std": 1.0, "w": 2}).to_csv("two.csv", index=False)
-    found = typed("calibrant evaluate one.csv --regression --against two.csv")
-    assert found.exit_code == 0
-    assert "weights" not in found.stderr
+    assert "weights" not in notes_of(typed("calibrant evaluate one.csv --regression --against two.csv"))
 
 
 def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
@@ -293,9 +284,9 @@ def test_a_class_is_shown_by_its_name(typed: Typed, pets: Any) -> None:
     assert fitted.stderr.count("class:dog") == 3
     assert "class:2" not in fitted.stderr
     assert json.loads(Path("map.json").read_text("utf-8"))["reduction"] == "class:2"
-    found = typed("calibrant evaluate pets.csv --map map.json")
-    assert found.stdout.startswith("600 rows, class:dog\n")
-    assert "class:2" not in found.stdout
+    completed = typed("calibrant evaluate pets.csv --map map.json")
+    assert completed.stdout.startswith("600 rows, class:dog\n")
+    assert "class:2" not in completed.stdout
     drawn = typed("calibrant diagram pets.csv --map map.json --out -").stdout
     assert "class:dog" in drawn
     assert "class:2" not in drawn
@@ -326,8 +317,7 @@ def test_arrays_are_calibrated_into_tables(typed: Typed, scores: Any, suffix: st
     assert typed("calibrant fit scores.npz --method platt --out map.json").exit_code == 0
     readers: dict[str, Any] = {".parquet": pd.read_parquet, ".arrow": pd.read_feather, ".csv": pd.read_csv}
     for file in ("scores.npz", "scores.npy"):
-        found = typed(f"calibrant calibrate {file} --map map.json --out calibrated{suffix}")
-        assert found.exit_code == 0, found.exception
+        succeeds(typed(f"calibrant calibrate {file} --map map.json --out calibrated{suffix}"))
         read = readers.get(suffix, lambda path: pd.read_json(path, lines=True))(f"calibrated{suffix}")
         assert list(read.columns) == ["calibrated"]
         np.testing.assert_allclose(read["calibrated"], calibrant.load("map.json").apply(p), atol=1e-9)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import calibrant
-from tests.commands import error_of
+from tests.commands import error_of, succeeds
 from tests.newcomer.conftest import Typed
 
 
@@ -19,22 +19,22 @@ def test_calibrated_columns_of_pandas_keep_index_and_columns(pets: Any) -> None:
     """Calibrate the columns of a frame in another order than that of the map, and join them to other columns."""
     pets.index = np.random.default_rng(1).permutation(len(pets)) + 100
     fitted = calibrant.fit("vector", pets[["bird", "cat", "dog"]], pets["species"])
-    found = fitted.apply(pets[["dog", "bird", "cat"]])
-    assert list(found.columns) == ["bird", "cat", "dog"]  # the order of the map
-    assert found.index.equals(pets.index)
+    calibrated = fitted.apply(pets[["dog", "bird", "cat"]])
+    assert list(calibrated.columns) == ["bird", "cat", "dog"]  # the order of the map
+    assert calibrated.index.equals(pets.index)
     expected = fitted.apply(pets[["bird", "cat", "dog"]].to_numpy())
     assert isinstance(expected, np.ndarray)
-    np.testing.assert_array_equal(found, expected)
-    assert calibrant.evaluate(found, pets["species"]).class_names == ("bird", "cat", "dog")
+    np.testing.assert_array_equal(calibrated, expected)
+    assert calibrant.evaluate(calibrated, pets["species"]).class_names == ("bird", "cat", "dog")
 
 
 def test_a_calibrated_series_of_pandas_is_not_evaluated_against_other_rows(scores: Any) -> None:
     """Calibrate a shuffled column, and evaluate it against labels that were not shuffled."""
     fitted = calibrant.fit("platt", scores["p"], scores["y"])
-    found = fitted.apply(scores["p"].sample(frac=1, random_state=0))
-    assert found.name == "p"
+    calibrated = fitted.apply(scores["p"].sample(frac=1, random_state=0))
+    assert calibrated.name == "p"
     with pytest.raises(ValueError, match="different index"):
-        calibrant.evaluate(found, scores["y"])
+        calibrant.evaluate(calibrated, scores["y"])
     pd.testing.assert_series_equal(fitted.apply(scores[["p"]]), fitted(scores["p"]).rename("calibrated"))
 
 
@@ -42,11 +42,11 @@ def test_calibrated_columns_of_polars_stay_polars(pets: Any) -> None:
     """Calibrate a frame and a Series of polars."""
     frame = pl.from_pandas(pets)
     fitted = calibrant.fit("vector", frame[["bird", "cat", "dog"]], frame["species"])
-    found = fitted.apply(frame[["dog", "cat", "bird"]])
-    assert isinstance(found, pl.DataFrame)
-    assert found.columns == ["bird", "cat", "dog"]
+    calibrated = fitted.apply(frame[["dog", "cat", "bird"]])
+    assert isinstance(calibrated, pl.DataFrame)
+    assert calibrated.columns == ["bird", "cat", "dog"]
     expected = fitted.apply(pets[["bird", "cat", "dog"]].to_numpy())
-    np.testing.assert_array_equal(found.to_numpy(), expected)
+    np.testing.assert_array_equal(calibrated.to_numpy(), expected)
     series = calibrant.fit("platt", frame["dog"], pets["species"] == "dog").apply(frame["dog"])
     assert isinstance(series, pl.Series)
     assert series.name == "dog"
@@ -55,7 +55,7 @@ def test_calibrated_columns_of_polars_stay_polars(pets: Any) -> None:
 def test_forecasts_name_what_to_pass_instead_of_an_argument_of_another_library() -> None:
     """Pass the arguments of scikit-learn, scipy and properscoring with forecasts of a number."""
     y, mean = [0.0, 1.0], [0.5, 0.5]
-    for given, remedy in (
+    for arguments, remedy in (
         ({"mean": mean, "sigma": mean}, "no argument sigma; pass std or variance"),
         ({"quantiles": [mean, mean], "quantile_levels": mean}, "no argument quantile_levels; pass levels"),
         ({"y_true": y, "mean": mean}, "no argument y_true; pass observed, the outcomes"),
@@ -63,7 +63,7 @@ def test_forecasts_name_what_to_pass_instead_of_an_argument_of_another_library()
         ({"mean": mean, "std": mean, "random_state": 1}, "no argument random_state; pass seed"),
         ({"mean": mean, "std": mean, "wieghts": y}, "no argument wieghts; did you mean weights"),
     ):
-        unknown: Any = given
+        unknown: Any = arguments
         with pytest.raises(TypeError, match=remedy):
             calibrant.evaluate_distribution(y, **unknown)
     with pytest.raises(calibrant.CalibrationError, match="predictive distributions of a number: use fit_distribution"):
@@ -153,7 +153,7 @@ def test_results_and_maps_name_what_they_have_in_place_of_an_attribute(scores: A
     """Type the attributes that a result or a fitted object has in other libraries."""
     report = calibrant.evaluate(scores["p"], scores["y"])
     fitted = calibrant.fit("platt", scores["p"], scores["y"])
-    for result, name, remedy in [
+    for instance, name, remedy in [
         (report, "ece", r"report\['ece'\]"),
         (report, "to_pandas", r"to_frame\(\)"),
         (report, "to_csv", r"to_frame\(\)\.to_csv"),
@@ -163,7 +163,7 @@ def test_results_and_maps_name_what_they_have_in_place_of_an_attribute(scores: A
         (fitted, "to_json", r"to_document\(\)"),
     ]:
         with pytest.raises(AttributeError, match=remedy):
-            getattr(result, name)
+            getattr(instance, name)
     assert not hasattr(report, "__array__")
 
 
@@ -187,12 +187,12 @@ def test_measures_may_be_all_and_the_default_ones_apply_to_the_reduction() -> No
     p = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.arange(60) % 3
     for reduction in ("confidence", "canonical"):
-        found = calibrant.evaluate(p, y, measures="all", reduction=reduction)
-        assert not [key for key in found if "is defined for" in (found[key].problem or "")]
-        assert {"brier", "kde-ce"} < set(found)
-        assert ("ece" in found) == (reduction == "confidence")
+        report = calibrant.evaluate(p, y, measures="all", reduction=reduction)
+        assert not [key for key in report if "is defined for" in (report[key].problem or "")]
+        assert {"brier", "kde-ce"} < set(report)
+        assert ("ece" in report) == (reduction == "confidence")
     whole = calibrant.evaluate(p, y, reduction="canonical")
-    assert all(result.value is not None for result in whole.values())
+    assert all(measure.value is not None for measure in whole.values())
     with pytest.raises(calibrant.CalibrationError, match='evaluate again, as with reduction="confidence"'):
         whole.plot()
 
@@ -205,7 +205,7 @@ def test_a_measure_is_a_number_where_a_number_is_needed(scores: Any) -> None:
     assert f"{report['ece']:.3f}" == f"{value:.3f}"
     assert float(report["ece"]) == value
     assert round(report["ece"], 2) == round(value, 2)
-    assert {key: found.value for key, found in report.items()} == {key: report[key].value for key in report}
+    assert {key: measure.value for key, measure in report.items()} == {key: report[key].value for key in report}
     assert len(report) == len(report.values()) == 6
 
 
@@ -260,8 +260,8 @@ def test_catboost_writes_the_class_into_the_heading(typed: Typed, pets: Any) -> 
     probabilities = p.add_prefix("Probability:Class=").assign(Label=pets["species"])
     probabilities.to_csv("eval.tsv", sep="\t", index_label="SampleId")
     expected = f"{calibrant.evaluate(p, pets['species'])['ece']:.4f}"
-    found = typed("calibrant evaluate eval.tsv")
-    assert expected in found.stdout
+    completed = typed("calibrant evaluate eval.tsv")
+    assert expected in completed.stdout
     raw = np.log(p).add_prefix("RawFormulaVal:Class=").assign(Label=pets["species"])
     raw.to_csv("raw.tsv", sep="\t", index_label="SampleId")
     assert "add --scale logit" in typed("calibrant evaluate raw.tsv").stderr
@@ -273,8 +273,7 @@ def test_a_submission_is_calibrated(typed: Typed, scores: Any) -> None:
     scores[["p", "y"]].to_csv("validation.csv", index=False)
     scores[["p"]].rename(columns={"p": "target"}).to_csv("submission.csv", index_label="id")
     assert typed("calibrant fit validation.csv --method platt --out map.json").exit_code == 0
-    found = typed("calibrant calibrate submission.csv --map map.json --out calibrated.csv")
-    assert found.exit_code == 0
+    succeeds(typed("calibrant calibrate submission.csv --map map.json --out calibrated.csv"))
     fitted = calibrant.load("map.json").apply(scores["p"])
     np.testing.assert_allclose(pd.read_csv("calibrated.csv")["calibrated"], fitted, rtol=1e-12)
 

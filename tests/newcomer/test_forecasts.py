@@ -24,9 +24,9 @@ def weather() -> dict[str, Any]:
 
 def test_recalibrated_forecasts_are_compared(weather: dict[str, Any]) -> None:
     """Compare forecasts with ``==`` after storing and reading them."""
-    made = np.arange(60)
-    adapted = calibrant.recalibrate_in_order(made=made, known=made + 1, half_life=10, **weather)
-    other = calibrant.recalibrate_in_order(made=made, known=made + 2, half_life=10, **weather)
+    origin = np.arange(60)
+    adapted = calibrant.recalibrate_in_order(made=origin, known=origin + 1, half_life=10, **weather)
+    other = calibrant.recalibrate_in_order(made=origin, known=origin + 2, half_life=10, **weather)
     assert pickle.loads(pickle.dumps(adapted)) == adapted != other
     assert pickle.loads(pickle.dumps(adapted.forecasts)) == adapted.forecasts != other.forecasts
 
@@ -35,18 +35,18 @@ def test_numbers_of_numpy_are_options_of_forecasts(weather: dict[str, Any]) -> N
     """Pass a level and a number of lags from arrays."""
     level: Any = np.float32(0.9)
     lags: Any = np.int64(2)
-    found = calibrant.evaluate_distribution(**weather, measures="crps", interval=level)["crps"]
-    assert found == calibrant.evaluate_distribution(**weather, measures="crps", interval=float(level))["crps"]
-    given = {name: {"mean": weather["mean"], "std": weather["std"] * k} for name, k in (("a", 1), ("b", 2))}
-    compared = calibrant.compare_distributions(weather["observed"], given, interval=level, lags=lags)
-    assert compared == calibrant.compare_distributions(weather["observed"], given, interval=float(level), lags=2)
+    measure = calibrant.evaluate_distribution(**weather, measures="crps", interval=level)["crps"]
+    assert measure == calibrant.evaluate_distribution(**weather, measures="crps", interval=float(level))["crps"]
+    forecasts = {name: {"mean": weather["mean"], "std": weather["std"] * k} for name, k in (("a", 1), ("b", 2))}
+    compared = calibrant.compare_distributions(weather["observed"], forecasts, interval=level, lags=lags)
+    assert compared == calibrant.compare_distributions(weather["observed"], forecasts, interval=float(level), lags=2)
 
 
 def test_names_of_forecasts_are_strings(weather: dict[str, Any]) -> None:
     """Number the forecasts of a comparison."""
-    given = {k: {"mean": weather["mean"], "std": weather["std"] * k} for k in (1, 2)}
+    forecasts = {k: {"mean": weather["mean"], "std": weather["std"] * k} for k in (1, 2)}
     with pytest.raises(calibrant.CalibrationError, match="forecasts must have names that are strings"):
-        calibrant.compare_distributions(weather["observed"], given)  # type: ignore[arg-type]
+        calibrant.compare_distributions(weather["observed"], forecasts)  # type: ignore[arg-type]
 
 
 def test_horizons_are_lengths_of_time(weather: dict[str, Any]) -> None:
@@ -58,10 +58,10 @@ def test_horizons_are_lengths_of_time(weather: dict[str, Any]) -> None:
         made=days, known=days + pd.Timedelta("1D"), half_life=10, horizon=steps, **weather
     )
     for horizon in (lengths, lengths.to_numpy(), pl.Series(lengths.to_numpy()), [timedelta(int(k)) for k in steps]):
-        found = calibrant.recalibrate_in_order(
+        recalibrated = calibrant.recalibrate_in_order(
             made=days, known=days + pd.Timedelta("1D"), half_life=10, horizon=horizon, **weather
         )
-        assert found == expected
+        assert recalibrated == expected
 
 
 def test_a_fan_has_dates_in_nanoseconds(weather: dict[str, Any]) -> None:

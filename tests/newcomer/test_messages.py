@@ -125,6 +125,6 @@ def test_forecasts_in_the_conventions_of_other_libraries_get_a_remedy(scores: An
     report: Any = calibrant.evaluate_distribution(y, mean=y, std=std)
     with pytest.raises(AttributeError, match=r"use report\['crps'\]"):
         report.crps  # noqa: B018
-    one: Any = calibrant.fit("temperature", scores["p"], scores["y"])
+    fitted_map: Any = calibrant.fit("temperature", scores["p"], scores["y"])
     with pytest.raises(AttributeError, match=r'use to_document\(\)\["parameters"\]'):
-        one.temperature  # noqa: B018
+        fitted_map.temperature  # noqa: B018

@@ -154,12 +154,12 @@ def test_a_map_is_saved_and_loaded_with_its_class_names(pets: Any) -> None:
     loaded = calibrant.load("pets.json")
     assert loaded.class_names == tuple(classes)
     assert loaded.training_digest
-    found = loaded.apply(pets[classes])
-    assert list(found.columns) == classes
-    np.testing.assert_allclose(found, calibrant.load(Path("pets.json")).apply(pets[classes].to_numpy()))
+    calibrated = loaded.apply(pets[classes])
+    assert list(calibrated.columns) == classes
+    np.testing.assert_allclose(calibrated, calibrant.load(Path("pets.json")).apply(pets[classes].to_numpy()))
     # Columns in another order are either matched by name or refused, never taken for other classes.
     with contextlib.suppress(calibrant.CalibrationError):
-        np.testing.assert_allclose(loaded.apply(pets[["dog", "bird", "cat"]]), found)
+        np.testing.assert_allclose(loaded.apply(pets[["dog", "bird", "cat"]]), calibrated)
 
 
 def test_evaluating_a_map_on_its_own_rows_says_so(scores: Any) -> None:
@@ -193,11 +193,11 @@ def test_a_report_is_shown_in_the_notebook_and_saved_for_a_colleague(scores: Any
 def test_measures_by_size_name_their_class(pets: Any) -> None:
     """Print the measures of one class, and of two reductions."""
     p, y = pets[["bird", "cat", "dog"]], pets["species"]
-    given: Any = {"measures": ["ece"], "start": 400, "start_repetitions": 2}
-    one = calibrant.measure_by_size(p, y, reduction="class:dog", **given)
-    assert "reduction class:dog:" in repr(one)
-    assert one.reduction == "class:2"
-    two = calibrant.measure_by_size(p, y, reduction=["confidence", "class:dog"], **given)
-    assert "reduction confidence, class:dog:" in repr(two)
-    assert "ece (confidence)  ece (class:dog)" in repr(two)
-    assert list(two.curves) == ["ece (confidence)", "ece (class:2)"]
+    options: Any = {"measures": ["ece"], "start": 400, "start_repetitions": 2}
+    by_size = calibrant.measure_by_size(p, y, reduction="class:dog", **options)
+    assert "reduction class:dog:" in repr(by_size)
+    assert by_size.reduction == "class:2"
+    several = calibrant.measure_by_size(p, y, reduction=["confidence", "class:dog"], **options)
+    assert "reduction confidence, class:dog:" in repr(several)
+    assert "ece (confidence)  ece (class:dog)" in repr(several)
+    assert list(several.curves) == ["ece (confidence)", "ece (class:2)"]

@@ -24,8 +24,8 @@ def matrix() -> tuple[Any, Any]:
     return draw_classes(400)
 
 
-def _log_loss(predictions: Any, labels: Any, **given: Any) -> float:
-    report = calibrant.evaluate(predictions, labels, measures=["log-loss"], reduction="canonical", **given)
+def _log_loss(predictions: Any, labels: Any, **options: Any) -> float:
+    report = calibrant.evaluate(predictions, labels, measures=["log-loss"], reduction="canonical", **options)
     value = report["log-loss"].value
     assert value is not None
     return value
@@ -58,7 +58,7 @@ def test_a_hugging_face_pipeline_returns_dictionaries(matrix: tuple[Any, Any]) -
     p, y = matrix
     expected = pytest.approx(log_loss(y, p))
     scored = [[{"label": str(_NAMES[k]), "score": float(row[k])} for k in range(3)] for row in p]
-    ranked = [sorted(row, key=lambda each: float(str(each["score"]))) for row in scored]
+    ranked = [sorted(row, key=lambda entry: float(str(entry["score"]))) for row in scored]
     assert _log_loss(ranked, _NAMES[y]) == expected
     assert _log_loss(ranked, y, class_names={0: "bird", 1: "cat", 2: "dog"}) == expected
     assert _log_loss(p, _NAMES[y], class_names={"cat": 1, "bird": 0, "dog": 2}) == expected
@@ -120,7 +120,7 @@ def test_other_numbers_of_classes_get_a_remedy(labels: list[int], remedy: str) -
 def test_an_argument_that_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> None:
     """Pass one-hot rows, swapped arguments, sparse matrices, sets and the tuple of a model with hidden states."""
     p, y = matrix
-    for given, labels, remedy in [
+    for predictions, labels, remedy in [
         (p, np.eye(3)[y], "argmax"),
         (y, p, "predictions are the first argument"),
         (scipy.sparse.csr_matrix(p), y, "toarray"),
@@ -129,7 +129,7 @@ def test_an_argument_that_is_not_an_array_is_named(matrix: tuple[Any, Any]) -> N
         ((np.log(p), np.zeros((len(p), 8))), y, "pass one of them"),
     ]:
         with pytest.raises(calibrant.CalibrationError, match=remedy):
-            calibrant.evaluate(given, labels)
+            calibrant.evaluate(predictions, labels)
 
 
 @pytest.fixture

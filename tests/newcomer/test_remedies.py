@@ -41,8 +41,8 @@ def test_rows_that_do_not_sum_to_1_get_a_remedy(pets: Any) -> None:
 
 def test_two_columns_are_evaluated_by_their_confidence_and_the_report_says_so(scores: Any) -> None:
     """Pass both columns of predict_proba, and read what the default is of."""
-    two = calibrant.evaluate(np.column_stack([1 - scores["p"], scores["p"]]), scores["y"])
-    assert 'pass predictions[:, 1] or reduction="binary"' in repr(two)
+    of_columns = calibrant.evaluate(np.column_stack([1 - scores["p"], scores["p"]]), scores["y"])
+    assert 'pass predictions[:, 1] or reduction="binary"' in repr(of_columns)
     assert 'reduction="binary"' not in repr(calibrant.evaluate(scores["p"], scores["y"]))
 
 
@@ -155,8 +155,8 @@ def test_errors_name_options_of_the_command(typed: Typed, scores: Any) -> None:
     unknown = typed("calibrant diagram scores.csv --label y --prediction p --diagram roc").stderr
     assert "by-size" in unknown
     assert "cost-plane" not in unknown
-    two = typed("calibrant diagram scores.csv --label y --prediction p --diagram cost-plane").stderr
-    assert "--diagram: cannot be cost-plane, which needs two models; in Python use calibrant.cost_plane" in two
+    message = typed("calibrant diagram scores.csv --label y --prediction p --diagram cost-plane").stderr
+    assert "--diagram: cannot be cost-plane, which needs two models; in Python use calibrant.cost_plane" in message
     line = "calibrant fit scores.csv --regression --label obs --method conformal --by site --out map.json"
     assert typed(line).exit_code == 0
     assert "--by: is missing" in typed("calibrant calibrate scores.csv --map map.json").stderr
@@ -202,9 +202,9 @@ def test_every_remedy_that_a_refused_file_prints_works_when_it_is_typed(typed: T
         Path("preds.csv").write_bytes(case.data.encode() if isinstance(case.data, str) else case.data)
         refused = typed(_line(case))
         for command in _remedies(refused.stderr, _line(case)):
-            found = typed(command)
-            assert found.exit_code == 0 or "--map-label" in found.stderr, (name, command, found.stderr)
-            for last in _remedies(found.stderr, command) if found.exit_code else ():
+            completed = typed(command)
+            assert completed.exit_code == 0 or "--map-label" in completed.stderr, (name, command, completed.stderr)
+            for last in _remedies(completed.stderr, command) if completed.exit_code else ():
                 assert typed(last).exit_code == 0, (name, last)
             tried.add(name)
     assert len(tried) > 20

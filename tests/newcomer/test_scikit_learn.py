@@ -69,17 +69,17 @@ def test_several_models_share_the_axes_as_in_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "remedy"),
+    ("options", "remedy"),
     [
         ({"n_bins": 5}, r'CalibrantClassifier\(\) has no argument n_bins; .*options=\{"n_bins": ...\}'),
         ({"random_state": 0}, "pass seed"),
         ({"base_estimator": GaussianNB()}, "did you mean estimator"),
     ],
 )
-def test_the_classifier_names_what_to_pass_instead_of_an_unknown_argument(given: dict[str, Any], remedy: str) -> None:
+def test_the_classifier_names_what_to_pass_instead_of_an_unknown_argument(options: dict[str, Any], remedy: str) -> None:
     """Pass what scikit-learn's classes or the calibrators take."""
     with pytest.raises(TypeError, match=remedy):
-        calibrant.CalibrantClassifier(**given)
+        calibrant.CalibrantClassifier(**options)
 
 
 @pytest.mark.parametrize("model", [GaussianNB(), FrozenEstimator(GaussianNB().fit([[0.0], [1.0]], [0, 1]))])
@@ -122,21 +122,21 @@ def test_a_classifier_with_coarse_predictions_warns_once_of_them() -> None:
         warnings.simplefilter("always")
         calibrant.CalibrantClassifier(neighbors, method="platt").fit(X, y, sample_weight=np.ones(len(y)))
         calibrant.CalibrantClassifier(tree, method="platt").fit(X, y)
-    assert [str(each.message).split(",")[0] for each in warned] == [
+    assert [str(warning.message).split(",")[0] for warning in warned] == [
         "KNeighborsClassifier does not accept sample_weight; only the calibration map uses the weights",
         "81 % of the predictions are exactly 0 or 1",
         "100 % of the predictions are exactly 0 or 1",
     ]
-    assert {each.filename for each in warned} == {__file__}
+    assert {warning.filename for warning in warned} == {__file__}
 
 
 def test_predictions_of_several_labels_are_cross_validated() -> None:
     """Collect the out-of-fold predictions of several labels, and score those of two."""
     X, y = make_multilabel_classification(200, random_state=0)
     model = calibrant.CalibrantClassifier(OneVsRestClassifier(GaussianNB()), method="platt", cv=2)
-    found = cross_val_predict(model, X, y, method="predict_proba", cv=2)
-    assert found.shape == y.shape
-    assert ((found - y) ** 2).mean() < y.mean(axis=0).var() + 0.25
+    predicted = cross_val_predict(model, X, y, method="predict_proba", cv=2)
+    assert predicted.shape == y.shape
+    assert ((predicted - y) ** 2).mean() < y.mean(axis=0).var() + 0.25
     assert cross_val_score(model, X, y[:, :2], scoring="roc_auc", cv=2).min() > 0.5
 
 
@@ -145,8 +145,8 @@ def test_warnings_of_a_display_have_the_line_of_the_notebook() -> None:
     p = np.tile([0.1, 0.9], 20)
     with pytest.warns(UserWarning, match="like predicted classes") as warned:
         calibrant.CalibrationDisplay.from_predictions(np.tile([0, 1, 1, 1], 10), np.round(p))
-    assert [each.filename for each in warned] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     fitted = calibrant.fit("platt", np.log(p / (1 - p)), np.tile([0, 1, 1, 1], 10), scale="logit")
     with pytest.warns(UserWarning, match="like probabilities") as warned:
         fitted(p)
-    assert [each.filename for each in warned] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]

@@ -18,8 +18,8 @@ _MEASURES = "--measure accuracy --measure confidence-gap --measure brier --measu
 
 def _of_library(p: Any, y: Any, **options: Any) -> dict[str, Any]:
     names = re.findall(r"--measure (\S+)", _MEASURES)
-    found = calibrant.evaluate(p, y, measures=names, **options)
-    return {name: pytest.approx(found[name].value) for name in names}
+    report = calibrant.evaluate(p, y, measures=names, **options)
+    return {name: pytest.approx(report[name].value) for name in names}
 
 
 #: One of two readings is that of the other class.
@@ -91,9 +91,9 @@ def test_confidences_beside_outcomes_with_another_name_than_correct_are_offered_
     pd.DataFrame({outcome: right, name: p.max(axis=1)}).to_csv("answers.csv", index=False)
     error = error_of(typed(f"calibrant evaluate answers.csv {_MEASURES}"), 2)
     commands = commands_of(error)
-    found = [values_of(typed, command) for command in commands]
-    assert found == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
-    assert found[0] != found[1]
+    by_command = [values_of(typed, command) for command in commands]
+    assert by_command == [_of_library(p.max(axis=1), right, reduction=of) for of in ("binary", "confidence")]
+    assert by_command[0] != by_command[1]
     if name == "confidence":
         for command in ("fit answers.csv --method platt --out map.json", "report answers.csv --out report.html"):
             of_both = commands_of(typed(f"calibrant {command}").stderr)
@@ -105,8 +105,11 @@ def test_confidences_of_one_half_and_more_need_no_reduction(typed: Typed, scores
     p = np.maximum(scores["p"], 1.0 - scores["p"])
     right = (scores["p"] > 0.5) == (scores["y"] == 1)
     pd.DataFrame({"hit": right.astype(int), "confidence": p}).to_csv("answers.csv", index=False)
-    found = values_of(typed, f"calibrant evaluate answers.csv {_MEASURES}")
-    assert found == _of_library(p, right, reduction="confidence") == _of_library(p, right)
+    assert (
+        values_of(typed, f"calibrant evaluate answers.csv {_MEASURES}")
+        == _of_library(p, right, reduction="confidence")
+        == _of_library(p, right)
+    )
 
 
 @pytest.mark.slow
@@ -126,29 +129,18 @@ def test_scores_above_another_threshold_may_be_those_of_one_class(
     assert [values_of(typed, command) for command in commands_of(error)] == expected
 
 
-@pytest.mark.parametrize("labels", [("no", "yes"), ("ham", "spam")])
-def test_scores_beside_predicted_strings_are_the_confidence_in_them(
-    typed: Typed, scores: Any, labels: tuple[str, str]
-) -> None:
-    """Evaluate scores of both predicted labels that no threshold separates."""
-    predicted = (scores["p"] > 0.5).astype(int)
-    frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
-    frame.assign(score=np.maximum(scores["p"], 1.0 - scores["p"])).to_csv("guesses.csv", index=False)
-    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
-    assert found == _of_library(np.maximum(scores["p"], 1.0 - scores["p"]), predicted == scores["y"])
-
-
-@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (1, 2), ("0.0", "1.0")])
-def test_scores_beside_predicted_numbers_are_the_confidence_in_them(
+@pytest.mark.parametrize("labels", [("no", "yes"), ("ham", "spam"), (0, 1), (-1, 1), (1, 2), ("0.0", "1.0")])
+def test_scores_beside_predicted_labels_are_the_confidence_in_them(
     typed: Typed, scores: Any, labels: tuple[Any, Any]
 ) -> None:
-    """Evaluate labels that are other numbers than 0 and 1, the predicted labels, and the scores of these."""
+    """Evaluate labels that are strings or numbers, the predicted labels, and scores that no threshold separates."""
     predicted = (scores["p"] > 0.5).astype(int)
     score = np.maximum(scores["p"], 1.0 - scores["p"])
     frame = pd.DataFrame({"y_true": [labels[k] for k in scores["y"]], "y_pred": [labels[k] for k in predicted]})
     frame.assign(score=score).to_csv("guesses.csv", index=False)
-    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
-    assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
+    assert values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}") == _of_library(
+        score, predicted == scores["y"], reduction="confidence"
+    )
 
 
 @pytest.mark.parametrize("name", ["confidence", "max_prob", "p_max", "top1_prob", "score"])
@@ -192,8 +184,9 @@ def test_the_label_of_a_pipeline_is_the_predicted_class_also_in_another_case(
     predicted, score = scores["p"] > 0.5, np.maximum(scores["p"], 1.0 - scores["p"])
     frame = pd.DataFrame({"label": np.where(predicted, "POSITIVE", "NEGATIVE"), "score": score})
     frame.assign(gold=np.where(scores["y"] == 1, "positive", "negative")).to_csv("pipeline.csv", index=False)
-    found = values_of(typed, f"calibrant evaluate pipeline.csv {option} {_MEASURES}")
-    assert found == _of_library(score, predicted == scores["y"], reduction="confidence")
+    assert values_of(typed, f"calibrant evaluate pipeline.csv {option} {_MEASURES}") == _of_library(
+        score, predicted == scores["y"], reduction="confidence"
+    )
 
 
 @pytest.mark.parametrize("option", ["", "--label gold"])
@@ -221,8 +214,9 @@ def test_confidences_beside_a_column_with_the_values_of_the_labels_are_refused(
     frame.to_csv("guesses.csv", index=False)
     assert f"call column '{name}' 'predicted_label'" in error_of(typed("calibrant evaluate guesses.csv"), 1)
     frame.rename(columns={name: "predicted_label"}).to_csv("guesses.csv", index=False)
-    found = values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}")
-    assert found == _of_library(p.max(axis=1), predicted == labels, reduction="confidence")
+    assert values_of(typed, f"calibrant evaluate guesses.csv {_MEASURES}") == _of_library(
+        p.max(axis=1), predicted == labels, reduction="confidence"
+    )
 
 
 # --- Percentages of at most 1
@@ -307,9 +301,7 @@ def test_the_probability_of_the_opposite_of_the_labels_is_offered_for_both_label
 
 
 @pytest.mark.parametrize("label", ["1", "x", "yes"])
-def test_empty_labels_beside_a_single_one_are_not_left_out_without_a_word(
-    typed: Typed, scores: Any, label: str
-) -> None:
+def test_empty_labels_beside_a_single_one_are_not_left_out_silently(typed: Typed, scores: Any, label: str) -> None:
     """Evaluate labels that are 1 for an event and empty otherwise, as spreadsheets have them."""
     labels = np.where(scores["y"] == 1, label, "")
     pd.DataFrame({"y": labels, "p": scores["p"]}).to_csv("ticks.csv", index=False)

@@ -19,28 +19,28 @@ def _remedies(predictions: Any, labels: Any) -> list[tuple[Any, Any]]:
     """Return what the error says to pass: pairs of predictions and labels, one for each of its ways."""
     with pytest.raises(calibrant.CalibrationError) as refused:
         calibrant.evaluate(predictions, labels)
-    found = []
+    remedies = []
     for way in str(refused.value).split("pass ", 1)[1].split("; or "):
-        one, other = re.split(r" and (?=labels|np.asarray)", re.split(", if | for each", way)[0])
+        first, other = re.split(r" and (?=labels|np.asarray)", re.split(", if | for each", way)[0])
         names = {"np": np, "predictions": predictions, "labels": labels, "k": 1}
-        found.append((eval(one, names), eval(other, names)))
-    return found
+        remedies.append((eval(first, names), eval(other, names)))
+    return remedies
 
 
-def _same(one: Any, other: Any, predictions: Any, labels: Any) -> None:
+def _same(first: Any, other: Any, predictions: Any, labels: Any) -> None:
     expected = calibrant.evaluate(predictions, labels, measures=["brier"])["brier"].value
-    found = calibrant.evaluate(one, other, measures=["brier"])["brier"].value
-    assert found == pytest.approx(expected, rel=1e-6)
+    brier = calibrant.evaluate(first, other, measures=["brier"])["brier"].value
+    assert brier == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_forest_of_several_outputs_is_evaluated_by_output() -> None:
     """Pass the list of ``predict_proba``, or an array of it, with labels of three columns."""
     x, y = _RANDOM.normal(size=(90, 4)), _RANDOM.integers(0, 2, (90, 3))
-    found = RandomForestClassifier(20, random_state=0).fit(x, y).predict_proba(x[:, ::-1])
-    for predictions in (found, np.array(found)):
+    outputs = RandomForestClassifier(20, random_state=0).fit(x, y).predict_proba(x[:, ::-1])
+    for predictions in (outputs, np.array(outputs)):
         for labels in (y, y.tolist()):
-            [(one, other)] = _remedies(predictions, labels)
-            _same(one, other, found[1][:, 1], y[:, 1])
+            [(first, other)] = _remedies(predictions, labels)
+            _same(first, other, outputs[1][:, 1], y[:, 1])
 
 
 @pytest.mark.parametrize("of_torch", [False, True])
@@ -48,11 +48,11 @@ def test_pixels_with_classes_in_the_second_axis_are_moved_to_the_last(of_torch: 
     """Pass outputs (n, k, h, w) of a segmentation network with labels (n, h, w)."""
     p = _RANDOM.dirichlet(np.ones(4), size=(5, 6, 7))
     y = _RANDOM.integers(0, 4, (5, 6, 7))
-    given: Any = np.moveaxis(p, -1, 1)
-    [(one, other)] = _remedies(*((torch.tensor(given), torch.tensor(y)) if of_torch else (given, y)))
-    _same(one, other, p.reshape(-1, 4), y.reshape(-1))
-    [(one, other)] = _remedies(p, y)
-    _same(one, other, p.reshape(-1, 4), y.reshape(-1))
+    pixels: Any = np.moveaxis(p, -1, 1)
+    [(first, other)] = _remedies(*((torch.tensor(pixels), torch.tensor(y)) if of_torch else (pixels, y)))
+    _same(first, other, p.reshape(-1, 4), y.reshape(-1))
+    [(first, other)] = _remedies(p, y)
+    _same(first, other, p.reshape(-1, 4), y.reshape(-1))
 
 
 def test_tokens_that_may_be_in_either_order_get_both_remedies() -> None:
@@ -67,8 +67,8 @@ def test_tokens_that_may_be_in_either_order_get_both_remedies() -> None:
 def test_masks_of_two_classes_become_one_column(shape: tuple[int, ...]) -> None:
     """Pass one probability a pixel, with or without an axis of channels."""
     p, y = _RANDOM.uniform(size=shape), _RANDOM.integers(0, 2, (5, 6, 7))
-    [(one, other)] = _remedies(p, y)
-    _same(one, other, p.ravel(), y.ravel())
+    [(first, other)] = _remedies(p, y)
+    _same(first, other, p.ravel(), y.ravel())
 
 
 def test_one_hot_pixels_and_maps_without_labels_get_a_remedy() -> None:
@@ -77,8 +77,8 @@ def test_one_hot_pixels_and_maps_without_labels_get_a_remedy() -> None:
     y = np.eye(4, dtype=int)[_RANDOM.integers(0, 4, (5, 6))]
     with pytest.raises(calibrant.CalibrationError, match=r"for one-hot labels pass labels.argmax\(-1\)"):
         calibrant.evaluate(p, y)
-    [(one, other)] = _remedies(p, y.argmax(-1))
-    _same(one, other, p.reshape(-1, 4), y.argmax(-1).reshape(-1))
-    fitted = calibrant.fit("temperature", one, other)
+    [(first, other)] = _remedies(p, y.argmax(-1))
+    _same(first, other, p.reshape(-1, 4), y.argmax(-1).reshape(-1))
+    fitted = calibrant.fit("temperature", first, other)
     with pytest.raises(calibrant.CalibrationError, match=r"np.moveaxis\(predictions, AXIS, -1\).reshape\(-1, K\)"):
         fitted.apply(p)

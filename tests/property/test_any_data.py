@@ -103,13 +103,13 @@ def _weights(draw: st.DrawFn, n: int) -> dict[str, Any]:
 
 
 def _measured(name: str, batch: tuple[Array, Labels, dict[str, Any]], reduction: str | None) -> None:
-    predictions, labels, how = batch
+    predictions, labels, options = batch
     try:
-        report = calibrant.evaluate(predictions, labels, measures=[name], reduction=reduction, **how)
+        report = calibrant.evaluate(predictions, labels, measures=[name], reduction=reduction, **options)
     except CalibrationError:
         return
-    for result in report.measures.values():
-        for number in (result.value, result.debiased, result.p_value):
+    for measure in report.measures.values():
+        for number in (measure.value, measure.debiased, measure.p_value):
             assert number is None or not np.isnan(number), name
 
 
@@ -143,18 +143,18 @@ def test_every_error_of_a_fit_answers_or_refuses(
 
 
 def _fitted(name: str, batch: tuple[Array, Labels, dict[str, Any]]) -> None:
-    predictions, labels, how = batch
+    predictions, labels, options = batch
     if name == "prior-shift":
-        how = how | {
+        options = options | {
             "class_weights": np.geomspace(1e-9, 1e9, predictions.shape[1] if predictions.ndim == 2 else 2).tolist()
         }
     try:
-        found = calibrant.fit(name, predictions, labels, **how).apply(predictions)
+        calibrated = calibrant.fit(name, predictions, labels, **options).apply(predictions)
     except CalibrationError:
         return
-    assert np.isfinite(found).all()
-    assert found.min() >= 0.0
-    assert found.max() <= 1.0
+    assert np.isfinite(calibrated).all()
+    assert calibrated.min() >= 0.0
+    assert calibrated.max() <= 1.0
 
 
 @pytest.mark.slow
@@ -181,12 +181,12 @@ ASCENDING = np.unique([*EDGES, 1e-15, 1e-9, 1e-3, 1 - 1e-3, 1 - 1e-9, 1 - 1e-15,
 @given(events())
 @settings(max_examples=examples(10, 600))
 def test_the_default_map_of_an_event_never_decreases(batch: tuple[Array, Labels, dict[str, Any]]) -> None:
-    predictions, labels, how = batch
+    predictions, labels, options = batch
     try:
-        fitted = calibrant.fit("averaged", predictions, labels, **how)
+        fitted = calibrant.fit("averaged", predictions, labels, **options)
     except CalibrationError:
         return
-    calibrated = fitted.apply(np.sort(LOGITS) if "scale" in how else ASCENDING)
+    calibrated = fitted.apply(np.sort(LOGITS) if "scale" in options else ASCENDING)
     assert np.all(np.diff(calibrated) >= 0.0)
     order = np.argsort(predictions, kind="stable")
     assert np.all(np.diff(fitted.apply(predictions[order])) >= 0.0)

@@ -31,11 +31,11 @@ ROWS: list[dict[str, Any]] = [
 @st.composite
 def mutations(draw: st.DrawFn, good: bytes) -> bytes:
     """A good body, some bytes of it changed, and perhaps cut off or followed by others."""
-    data = bytearray(good)
+    body = bytearray(good)
     for _ in range(draw(st.integers(0, 8))):
-        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
-    end = draw(st.integers(0, len(data)))
-    return draw(st.sampled_from([bytes(data), bytes(data[:end]), bytes(data) + draw(st.binary(max_size=20))]))
+        body[draw(st.integers(0, len(body) - 1))] = draw(st.integers(0, 255))
+    end = draw(st.integers(0, len(body)))
+    return draw(st.sampled_from([bytes(body), bytes(body[:end]), bytes(body) + draw(st.binary(max_size=20))]))
 
 
 @pytest.mark.slow
@@ -46,8 +46,8 @@ def test_a_changed_body_of_arrays_is_read_or_refused(kind: str, data: st.DataObj
     good = WRITE_ARRAYS[kind](ARRAYS)
     assert len(READERS[kind](good, LIMITS, {}).arrays["predictions"]) == 20
     with contextlib.suppress(CalibrationError):
-        found = READERS[kind](data.draw(mutations(good)), LIMITS, {})
-        assert all(isinstance(array, np.ndarray) for array in found.arrays.values())
+        payload = READERS[kind](data.draw(mutations(good)), LIMITS, {})
+        assert all(isinstance(array, np.ndarray) for array in payload.arrays.values())
 
 
 @pytest.mark.slow
@@ -61,5 +61,5 @@ def test_a_changed_body_of_rows_is_read_or_refused(kind: str, data: st.DataObjec
     assert not read.refused.any()
     with contextlib.suppress(CalibrationError):
         rows = ROWS_READERS[kind](data.draw(mutations(good)), limits, "rows", class_monitor(3))
-        lengths = {len(rows), *(len(one) for one in (rows.labels, rows.times, rows.groups) if one is not None)}
+        lengths = {len(rows), *(len(column) for column in (rows.labels, rows.times, rows.groups) if column is not None)}
         assert lengths == {len(rows)}

@@ -46,10 +46,12 @@ def rows_of(given_rows: dict[str, Any], chosen: Any) -> dict[str, Any]:
     }
 
 
-def numbers(found: Any) -> np.ndarray[Any, Any]:
-    if found.kind == "normal":
-        return np.column_stack([found.mean, found.variance])
-    return np.asarray(found.quantiles if found.kind == "quantiles" else np.column_stack([found.lower, found.upper]))
+def numbers(forecasts: Any) -> np.ndarray[Any, Any]:
+    if forecasts.kind == "normal":
+        return np.column_stack([forecasts.mean, forecasts.variance])
+    return np.asarray(
+        forecasts.quantiles if forecasts.kind == "quantiles" else np.column_stack([forecasts.lower, forecasts.upper])
+    )
 
 
 def scale_of(kind: str) -> Any:
@@ -124,11 +126,13 @@ def test_conformal_intervals_contain_as_many_calibration_outcomes_as_promised(se
     rows, y = forecasts("quantiles", n, random), outcomes(n, random)
     lower, upper = rows["quantiles"][:, 0], rows["quantiles"][:, -1]
     fitted = calibrant.fit_distribution("conformal", y, lower=lower, upper=upper, level=level)
-    found = fitted.apply(lower=lower, upper=upper, level=level)
-    inside = int(((y >= found.lower) & (y <= found.upper)).sum())
+    calibrated = fitted.apply(lower=lower, upper=upper, level=level)
+    inside = int(((y >= calibrated.lower) & (y <= calibrated.upper)).sum())
     assert inside >= min(n, np.ceil((n + 1) * level - 1e-9))
     assert (
-        np.isinf(found.upper).all() == (np.ceil((n + 1) * level - 1e-9) > n) == ("infinite" in str(fitted.diagnostics))
+        np.isinf(calibrated.upper).all()
+        == (np.ceil((n + 1) * level - 1e-9) > n)
+        == ("infinite" in str(fitted.diagnostics))
     )
 
 
@@ -137,13 +141,13 @@ def test_conformal_intervals_contain_as_many_calibration_outcomes_as_promised(se
 def test_outcomes_that_were_not_known_yet_change_nothing(seed: int, later: int) -> None:
     random = np.random.default_rng(seed)
     n = 60
-    rows, y, made = forecasts("quantiles", n, random), outcomes(n, random), np.sort(random.integers(0, 30, n))
-    known = made + random.integers(1, 5, n)
+    rows, y, origin = forecasts("quantiles", n, random), outcomes(n, random), np.sort(random.integers(0, 30, n))
+    known = origin + random.integers(1, 5, n)
     changed = np.where(known > later, np.where(random.random(n) < 0.5, np.nan, y + 50.0), y)
     settings_of: dict[str, Any] = {"half_life": 2.0, "scale": "log1p", "support": (0.0, None)}
-    one = calibrant.recalibrate_in_order(y, made, known, **settings_of, **rows)
-    other = calibrant.recalibrate_in_order(changed, made, known, **settings_of, **rows)
-    early = made <= later
-    np.testing.assert_array_equal(one.forecasts.quantiles[early], other.forecasts.quantiles[early])
-    assert (np.diff(one.forecasts.quantiles, axis=1) >= 0.0).all()
-    assert (one.forecasts.quantiles >= 0.0).all()
+    first = calibrant.recalibrate_in_order(y, origin, known, **settings_of, **rows)
+    other = calibrant.recalibrate_in_order(changed, origin, known, **settings_of, **rows)
+    early = origin <= later
+    np.testing.assert_array_equal(first.forecasts.quantiles[early], other.forecasts.quantiles[early])
+    assert (np.diff(first.forecasts.quantiles, axis=1) >= 0.0).all()
+    assert (first.forecasts.quantiles >= 0.0).all()

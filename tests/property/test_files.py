@@ -66,16 +66,16 @@ def documents(draw: st.DrawFn) -> bytes:
 @st.composite
 def mutations(draw: st.DrawFn) -> bytes:
     """A good file of any kind, some bytes of it changed, and perhaps cut off."""
-    data = bytearray(draw(st.sampled_from(list(files.ALL.values()))))
+    content = bytearray(draw(st.sampled_from(list(files.ALL.values()))))
     for _ in range(draw(st.integers(0, 8))):
-        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
-    return bytes(data[: draw(st.integers(len(data) // 2, len(data)))] if draw(st.booleans()) else data)
+        content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
+    return bytes(content[: draw(st.integers(len(content) // 2, len(content)))] if draw(st.booleans()) else content)
 
 
-def check(data: bytes, options: FileOptions, *, labelled: bool) -> None:
+def check(content: bytes, options: FileOptions, *, labelled: bool) -> None:
     """Read a file; a sheet must hold what it promises."""
     try:
-        sheet = read_sheet(io.BytesIO(data), name="a", options=options, max_rows=1000, labelled=labelled)
+        sheet = read_sheet(io.BytesIO(content), name="a", options=options, max_rows=1000, labelled=labelled)
     except TabularError as error:
         assert error.detail.isprintable()  # noqa: PT017
         assert len(error.detail) < 1000  # noqa: PT017
@@ -92,7 +92,7 @@ def check(data: bytes, options: FileOptions, *, labelled: bool) -> None:
 @pytest.mark.slow
 @settings(max_examples=examples(120, 6000))
 @given(
-    data=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
+    content=st.one_of(st.binary(max_size=200), tables(), documents(), mutations()),
     options=st.sampled_from(
         [
             FileOptions(),
@@ -104,16 +104,16 @@ def check(data: bytes, options: FileOptions, *, labelled: bool) -> None:
     labelled=st.booleans(),
 )
 def test_any_content_of_a_file_is_read_or_refused(
-    peak_of: PeakOf, data: bytes, options: FileOptions, labelled: bool
+    peak_of: PeakOf, content: bytes, options: FileOptions, labelled: bool
 ) -> None:
-    assert peak_of(check, data, options, labelled=labelled) < MEMORY
+    assert peak_of(check, content, options, labelled=labelled) < MEMORY
 
 
 def same(a: Values, b: Values) -> bool:
     """Whether two readers found the same numbers and the same texts in every row."""
     assert a.labels is not None
     assert b.labels is not None
-    texts = [[found.texts[code] for code in found.codes.tolist()] for found in (a.labels, b.labels)]
+    texts = [[coded.texts[code] for code in coded.codes.tolist()] for coded in (a.labels, b.labels)]
     return bool(np.array_equal(a.predictions, b.predictions) and texts[0] == texts[1])
 
 

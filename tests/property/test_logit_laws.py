@@ -220,9 +220,9 @@ def _at_four_logits(z: Array) -> Rows:
 def test_rows_whose_probabilities_round_to_one_are_separated_by_their_logits(
     method: str, apart: float, z: list[float]
 ) -> None:
-    at = np.array(z)
-    rows, y = _at_four_logits(at)
-    q, mirrored = _fit(method, rows, y).apply(at), _fit(method, -rows, 1 - y).apply(-at)
+    points = np.array(z)
+    rows, y = _at_four_logits(points)
+    q, mirrored = _fit(method, rows, y).apply(points), _fit(method, -rows, 1 - y).apply(-points)
     np.testing.assert_allclose(q, FREQUENCIES, atol=0.09)
     np.testing.assert_allclose(q, 1.0 - mirrored, atol=apart)
 
@@ -231,9 +231,9 @@ def test_rows_whose_probabilities_round_to_one_are_separated_by_their_logits(
 @pytest.mark.parametrize("method", ["pl", "pl3", "averaged"])
 @pytest.mark.parametrize("both", [False, True], ids=["one sign", "both signs"])
 def test_the_error_of_a_fitted_map_is_that_of_rows_whose_probabilities_round_to_one(method: str, both: bool) -> None:
-    at = np.array([-70.0, -40.0, 40.0, 70.0] if both else [40.0, 50.0, 60.0, 70.0])
-    exact = float(np.abs(FREQUENCIES - expit(at)).mean())
-    rows, y = _at_four_logits(at)
+    points = np.array([-70.0, -40.0, 40.0, 70.0] if both else [40.0, 50.0, 60.0, 70.0])
+    exact = float(np.abs(FREQUENCIES - expit(points)).mean())
+    rows, y = _at_four_logits(points)
     for x, labels in ((rows, y), (-rows, 1 - y)):
         report = calibrant.evaluate(x, labels, scale="logit", measures=[f"ece-{method}"]).measures[f"ece-{method}"]
         assert report.value == pytest.approx(exact, abs=0.03)
@@ -269,8 +269,8 @@ knots = st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=8, unique=True).
 
 
 @given(knots, st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
-def test_interpolation_between_logits_stays_between_the_neighbours(at: list[float], drawn: list[float]) -> None:
-    k, z = np.array(at), np.sort(np.array(drawn + at))
+def test_interpolation_between_logits_stays_between_the_neighbours(points: list[float], drawn: list[float]) -> None:
+    k, z = np.array(points), np.sort(np.array(drawn + points))
     heights = np.linspace(0.0, 1.0, len(k))
     q = interpolate_logits(z, k, heights)
     assert (np.diff(q) >= -1e-15).all()
@@ -279,8 +279,8 @@ def test_interpolation_between_logits_stays_between_the_neighbours(at: list[floa
 
 
 @given(st.lists(st.floats(-30.0, 30.0), min_size=2, max_size=8, unique=True), st.integers(0, 9999))
-def test_interpolation_between_logits_is_linear_in_the_probability(at: list[float], seed: int) -> None:
-    k = np.sort(at)
+def test_interpolation_between_logits_is_linear_in_the_probability(points: list[float], seed: int) -> None:
+    k = np.sort(points)
     assume(np.diff(k).min() > 1e-3)
     z = np.random.default_rng(seed).uniform(-30.0, 0.0, 50)
     heights = np.random.default_rng(seed).random(len(k))

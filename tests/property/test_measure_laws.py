@@ -40,24 +40,24 @@ def _columns(batch: Rows) -> tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.
 
 
 def _vectors(batch: list[tuple[int, int, int, int]]) -> tuple[Array, npt.NDArray[np.int64]]:
-    values = np.array(batch, dtype=np.float64)
-    return values[:, :3] / values[:, :3].sum(axis=1, keepdims=True), values[:, 3].astype(np.int64)
+    rows = np.array(batch, dtype=np.float64)
+    return rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True), rows[:, 3].astype(np.int64)
 
 
-def _close(a: Any, b: Any, what: str, tolerance: float = 1e-7) -> None:
-    assert (a is None) == (b is None), what
-    assert a is None or abs(a - b) <= tolerance * max(1.0, abs(a)), what
+def _close(a: Any, b: Any, name: str, tolerance: float = 1e-7) -> None:
+    assert (a is None) == (b is None), name
+    assert a is None or abs(a - b) <= tolerance * max(1.0, abs(a)), name
 
 
 @given(rows)
 @settings(max_examples=examples(10, 500))
 def test_a_frequency_weight_is_the_row_repeated_for_every_measure(batch: Rows) -> None:
     p, y, w = _columns(batch)
-    one = calibrant.evaluate(p, y, weights=w, weights_kind="frequency", measures=PLAIN).measures
+    first = calibrant.evaluate(p, y, weights=w, weights_kind="frequency", measures=PLAIN).measures
     other = calibrant.evaluate(np.repeat(p, w), np.repeat(y, w), measures=PLAIN).measures
     for name in PLAIN:
         for part in ("value", "debiased", "p_value"):
-            _close(getattr(one[name], part), getattr(other[name], part), f"{name} {part}")
+            _close(getattr(first[name], part), getattr(other[name], part), f"{name} {part}")
 
 
 @pytest.mark.slow
@@ -69,11 +69,11 @@ def test_the_order_of_the_rows_cannot_matter_to_any_measure(
     shuffled = batch[:]
     random.shuffle(shuffled)
     for reduction in ("confidence", "pooled", "classwise", "canonical"):
-        one = calibrant.evaluate(*_vectors(batch), measures=PLAIN, reduction=reduction).measures
+        first = calibrant.evaluate(*_vectors(batch), measures=PLAIN, reduction=reduction).measures
         other = calibrant.evaluate(*_vectors(shuffled), measures=PLAIN, reduction=reduction).measures
         for name in PLAIN:
-            _close(one[name].value, other[name].value, f"{name}, {reduction}")
-            _close(one[name].p_value, other[name].p_value, f"{name}, {reduction}")
+            _close(first[name].value, other[name].value, f"{name}, {reduction}")
+            _close(first[name].p_value, other[name].p_value, f"{name}, {reduction}")
 
 
 @given(vectors)
@@ -88,10 +88,10 @@ def test_the_error_of_the_vector_is_at_least_that_of_the_classes(batch: list[tup
         for v in np.unique(own):
             here = own == v
             error += here.mean() * (np.abs(P[here][0] - hit[here].mean(axis=0)) ** p).sum()
-        asked = [{"name": "cwce", "binning": "exact", "p": p}]
-        found = calibrant.evaluate(np.round(P, 15), labels, measures=asked, reduction="classwise").measures["cwce"]
-        assert found.value is not None
-        assert found.value <= error ** (1 / p) + 1e-9
+        requests = [{"name": "cwce", "binning": "exact", "p": p}]
+        measure = calibrant.evaluate(np.round(P, 15), labels, measures=requests, reduction="classwise").measures["cwce"]
+        assert measure.value is not None
+        assert measure.value <= error ** (1 / p) + 1e-9
 
 
 @given(rows, st.integers(1, 12))
@@ -107,11 +107,11 @@ def test_ks_at_the_borders_of_bins_is_at_most_their_error(batch: Rows, count: in
 @settings(max_examples=examples(20, 1000))
 def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
     p, y, _ = _columns(batch)
-    found = {
+    tests = {
         k: m.value or 0.0 for k, m in calibrant.evaluate(p, y, measures=["ks", "kuiper", "ks-end"]).measures.items()
     }
-    assert found["ks"] <= found["kuiper"] + 1e-12 <= 2 * found["ks"] + 2e-12
-    assert abs(found["ks-end"]) <= found["ks"] + 1e-12
+    assert tests["ks"] <= tests["kuiper"] + 1e-12 <= 2 * tests["ks"] + 2e-12
+    assert abs(tests["ks-end"]) <= tests["ks"] + 1e-12
 
 
 @pytest.mark.slow
@@ -121,16 +121,16 @@ def test_ks_is_at_most_kuiper_and_kuiper_at_most_twice_ks(batch: Rows) -> None:
 def test_p_values_of_calibrated_rows_are_uniform(measure: Any) -> None:
     random = np.random.default_rng(0)
     name, n = (measure, 400) if isinstance(measure, str) else (measure["name"], 100)  # that of drawn labels is exact
-    found = []
+    p_values = []
     for seed in range(300):
         p = random.beta(2.0, 1.0, n)
         y = (random.random(n) < p).astype(int)
-        found.append(
+        p_values.append(
             calibrant.evaluate(p, y, measures=[measure], resamples=199, seed=seed).measures[name].p_value or 0.0
         )
     # Kolmogorov's distance of 300 uniform numbers passes .1 once in 200 times; the laws are asymptotic besides.
     steps = (np.arange(300) + 0.5) / 300
-    assert np.abs(np.sort(found) - steps).max() < 0.1
+    assert np.abs(np.sort(p_values) - steps).max() < 0.1
 
 
 def _values(*arguments: Any, **options: Any) -> dict[str, tuple[float | None, ...]]:
@@ -168,11 +168,11 @@ def test_the_order_of_the_rows_cannot_matter(batch: Rows, random: Any) -> None:
 def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
     p, y, w = _columns(batch)
     for measures in (BOUNDED, UNBOUNDED):
-        one, other = (
+        first, other = (
             _values(p, y, weights=w, weights_kind="frequency", measures=measures),
             _values(np.repeat(p, w), np.repeat(y, w), measures=measures),
         )
-        _close_values(one, other)
+        _close_values(first, other)
 
 
 @given(rows)
@@ -197,8 +197,8 @@ def test_a_smooth_test_has_a_value_from_0_up_and_a_p_value_that_falls_to_0_witho
 def test_the_smooth_test_cannot_tell_the_event_from_its_opposite(batch: Rows) -> None:
     p, y, w = _columns(batch)
     p = np.round(p, 6)  # so that 1 - (1 - p) is p
-    one, other = (_values(q, z, weights=w, measures=UNBOUNDED) for q, z in ((p, y), (1.0 - p, 1 - y)))
-    _close_values(one, other, tolerance=1e-6)
+    first, other = (_values(q, z, weights=w, measures=UNBOUNDED) for q, z in ((p, y), (1.0 - p, 1 - y)))
+    _close_values(first, other, tolerance=1e-6)
 
 
 @given(rows)
@@ -223,10 +223,10 @@ def test_ks_is_at_most_the_error_over_exact_cells_and_ece_at_most_its_refinement
             *({"name": "ece", "binning": "equal-width", "n_bins": b, "as": str(b)} for b in (1, 2, 4, 8)),
         ],
     )
-    value = {key: m.value or 0.0 for key, m in report.measures.items()}
+    errors = {key: m.value or 0.0 for key, m in report.measures.items()}
     exact = sum(abs((p[p == c] - y[p == c]).sum()) for c in np.unique(p)) / len(p)
-    assert value["ks"] <= exact + 1e-9
-    assert value["1"] <= value["2"] + 1e-9 <= value["4"] + 2e-9 <= value["8"] + 3e-9
+    assert errors["ks"] <= exact + 1e-9
+    assert errors["1"] <= errors["2"] + 1e-9 <= errors["4"] + 2e-9 <= errors["8"] + 3e-9
 
 
 @pytest.mark.slow

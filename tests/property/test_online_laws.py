@@ -29,9 +29,9 @@ def losses(predicted: Floats, labels: Floats) -> Floats:
 @given(rows=rows, delay=st.integers(0, 6))
 def test_the_log_loss_is_at_most_the_best_experts_plus_the_bound(rows: list[tuple[float, int]], delay: int) -> None:
     p, y = (np.array(column) for column in zip(*rows, strict=True))
-    found = follow_stream(p, y, online=start_online(delay=delay, memories=(None, 10)))
-    bound = found.log_losses.min() + (delay + 1) * math.log(len(found.experts))
-    assert losses(found.probabilities, y).sum() <= bound + 1e-9
+    followed = follow_stream(p, y, online=start_online(delay=delay, memories=(None, 10)))
+    bound = followed.log_losses.min() + (delay + 1) * math.log(len(followed.experts))
+    assert losses(followed.probabilities, y).sum() <= bound + 1e-9
 
 
 @settings(max_examples=examples(10, 500))
@@ -41,18 +41,18 @@ def test_the_bound_holds_against_an_adversary(p: list[float], delay: int, turns:
     state = start_online(delay=delay, memories=(None, 5))
     late: deque[tuple[float, int, OnlineMap]] = deque()
     mixture, identity, experts = 0.0, 0.0, np.zeros(len(state.experts))
-    for t, one in enumerate(p):
+    for t, prediction in enumerate(p):
         if len(late) > delay:
-            then, label, made = late.popleft()
-            state = state.update([then], [label], predicted_by=made)
-        predicted = float(state.predict([one])[0])
+            then, label, state_then = late.popleft()
+            state = state.update([then], [label], predicted_by=state_then)
+        predicted = float(state.predict([prediction])[0])
         y = int(predicted < 0.5) ^ (t // turns % 2)
-        late.append((one, y, state))
-        clipped = min(max(one, PROBABILITY_CLIP), 1.0 - PROBABILITY_CLIP)
+        late.append((prediction, y, state))
+        clipped = min(max(prediction, PROBABILITY_CLIP), 1.0 - PROBABILITY_CLIP)
         mixture -= math.log(predicted if y else 1.0 - predicted)
         identity -= math.log(clipped if y else 1.0 - clipped)
-        each = state._predicted(np.array([one]))[:, 0]
-        experts -= np.log(each if y else 1.0 - each)
+        of_experts = state._predicted(np.array([prediction]))[:, 0]
+        experts -= np.log(of_experts if y else 1.0 - of_experts)
     bound = (delay + 1) * math.log(len(state.experts))
     assert mixture <= min(identity, float(experts.min())) + bound + 1e-9
 

@@ -55,9 +55,9 @@ def event_of(n: int, digits: int, seed: int, *, logits: bool = False) -> Event:
     p = random.beta(0.5, 1.2, n).round(digits)
     y = (random.random(n) < 0.1 + 0.7 * p).astype(int)
     batch = read_batch(np.log((p + 0.01) / (1.01 - p)), y, scale="logit") if logits else read_batch(p, y)
-    found = subject(batch, "binary")
-    assert isinstance(found, Event)
-    return found
+    event = subject(batch, "binary")
+    assert isinstance(event, Event)
+    return event
 
 
 def request_of(chosen: dict[str, Any]) -> MeasureRequest:
@@ -89,14 +89,14 @@ def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: 
     unchanged = set(MEASURES[name].options) - INDIRECT - INDIRECT_OF.get(name, set())
     for chosen in ({"name": name}, *variants(name)):
         request = request_of(chosen)
-        result = request.compute(event)
-        if result.value not in (None, default):
+        measure = request.compute(event)
+        if measure.value not in (None, default):
             unchanged -= set(chosen)
-        if result.value is not None:
+        if measure.value is not None:
             with contextlib.suppress(CalibrationError):  # these options have no gaps, and the interval is refused
                 distance = request.distance_of(event, PLAIN)
                 size = float(distance.size(distance.gap))
-                assert size == pytest.approx(result.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
+                assert size == pytest.approx(measure.value, abs=APPROXIMATE.get(name, 1e-9)), chosen
     assert not unchanged, "add values of these options that change the value to NUMBERS"
 
 
@@ -119,8 +119,8 @@ def test_the_influence_of_a_row_is_the_derivative_by_its_weight_with_every_optio
     for chosen in ({"name": name}, *variants(name)):
         request = request_of(chosen)
         if request.options.get("likelihood") != "firth":  # whose prior counts as rows that have no influence
-            values = [request.compute(of).value for of in (more, fewer)]
-            slope = (values[0] - values[1]) / 2e-4 * w.sum()  # type: ignore[operator]
+            errors = [request.compute(of).value for of in (more, fewer)]
+            slope = (errors[0] - errors[1]) / 2e-4 * w.sum()  # type: ignore[operator]
             assert slope == pytest.approx(request.influence_of(rows, PLAIN)[17], rel=1e-4, abs=1e-6), chosen
 
 

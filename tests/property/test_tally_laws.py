@@ -39,20 +39,20 @@ def _counted(of: Rows) -> Tally:
     return tally_of(p.astype(np.float64), y.astype(np.int8), groups.astype(np.int64), folds.astype(np.int64))
 
 
-def _same(one: Tally, other: Tally) -> None:
-    np.testing.assert_array_equal(one.keys, other.keys)
-    np.testing.assert_array_equal(one.rows, other.rows)
-    np.testing.assert_allclose(one.p_sum, other.p_sum, rtol=1e-14, atol=0.0)
+def _same(first: Tally, other: Tally) -> None:
+    np.testing.assert_array_equal(first.keys, other.keys)
+    np.testing.assert_array_equal(first.rows, other.rows)
+    np.testing.assert_allclose(first.p_sum, other.p_sum, rtol=1e-14, atol=0.0)
 
 
 @pytest.mark.slow
 @given(rows, rows, rows)
 def test_merging_tallies_in_any_order_equals_counting_together(a: Rows, b: Rows, c: Rows) -> None:
-    one, two, three = (_counted(part) for part in (a, b, c))
+    first, second, third = (_counted(part) for part in (a, b, c))
     whole = _counted(a + b + c)
-    _same(merged([one, two, three]), whole)
-    _same(merged([merged([one, two]), three]), whole)
-    _same(merged([three, merged([two, one])]), whole)
+    _same(merged([first, second, third]), whole)
+    _same(merged([merged([first, second]), third]), whole)
+    _same(merged([third, merged([second, first])]), whole)
     _same(merged([whole, _counted([])]), whole)
 
 
@@ -101,8 +101,8 @@ def _by_row(p: npt.NDArray[np.float64], y: npt.NDArray[np.int8]) -> npt.NDArray[
     deltas = np.zeros((len(shifts()), int(block_of_cell()[-1]) + 1))
     for shift, (first, end) in enumerate(pairwise([*bets.first, ends[-1]])):
         deltas[shift, bets.block[first:end]] = bets.delta[first:end]
-    each = deltas[:, block_of_cell()[place(p)]]
-    ratio: npt.NDArray[np.float64] = (each * (y - p) - (np.log1p(p * np.expm1(each)) - each * p)).sum(axis=1)
+    delta = deltas[:, block_of_cell()[place(p)]]
+    ratio: npt.NDArray[np.float64] = (delta * (y - p) - (np.log1p(p * np.expm1(delta)) - delta * p)).sum(axis=1)
     return ratio
 
 
@@ -118,8 +118,10 @@ def test_bets_from_a_tally_are_never_above_the_product_over_its_rows(of: Rows) -
 def test_evidence_does_not_depend_on_the_order_or_the_batches(a: Rows, b: Rows) -> None:
     shuffled = sorted(a, key=lambda row: hash((row, 3)))
     apart = merged([_counted(shuffled[:7]), _counted(shuffled[7:])])
-    one, other = (evidence(np.array([log_factors(first), log_factors(_counted(b))])) for first in (_counted(a), apart))
-    assert one.log_e == pytest.approx(other.log_e, abs=1e-9)
+    together, other = (
+        evidence(np.array([log_factors(first), log_factors(_counted(b))])) for first in (_counted(a), apart)
+    )
+    assert together.log_e == pytest.approx(other.log_e, abs=1e-9)
 
 
 #: Crowded, so that cells hold many rows.

@@ -14,6 +14,7 @@ from calibrant.core.inputs import read_rows
 from calibrant.io.errors import UnmappedLabel
 from calibrant.io.files import read_sheet
 from calibrant.io.options import FileOptions
+from tests.refusals import refused_at
 
 P = [0.1, 0.3, 0.2]
 
@@ -42,9 +43,8 @@ def test_two_columns_are_in_the_order_of_the_label_and_the_absent_one(pos_label:
     [(["no"] * 3, "No"), (["no"] * 3, 1), ([0] * 3, "yes"), ([0] * 3, True), (["a", "b", "a"], "yes")],
 )
 def test_a_label_that_may_be_misspelt_is_refused(labels: list[Any], pos_label: Any) -> None:
-    with pytest.raises(InvalidOption) as raised:
+    with refused_at("/pos_label", InvalidOption):
         read_rows(P, labels, pos_label=pos_label)
-    assert raised.value.offences[0].pointer == "/pos_label"
 
 
 def test_a_file_without_the_positive_label_is_read_and_says_so() -> None:

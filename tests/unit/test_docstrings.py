@@ -60,10 +60,10 @@ def _documented() -> Iterator[tuple[str, Any]]:
         yield name, value
         if inspect.isclass(value):
             data = {field.name for field in fields(value)} if is_dataclass(value) else set()
-            for member, found in vars(value).items():
-                is_code = isinstance(found, property | classmethod | staticmethod) or inspect.isfunction(found)
+            for member, code in vars(value).items():
+                is_code = isinstance(code, property | classmethod | staticmethod) or inspect.isfunction(code)
                 if is_code and not member.startswith("_") and member not in data:
-                    yield f"{name}.{member}", found
+                    yield f"{name}.{member}", code
 
 
 DOCUMENTED = dict(_documented())
@@ -77,14 +77,14 @@ def _undocumented_fields(cls: type) -> set[str]:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_public_docstring_passes_numpydocs_validation(name: str) -> None:
-    found = {code: message for code, message in validate(name)["errors"] if code in CHECKS}
+    problems = {code: message for code, message in validate(name)["errors"] if code in CHECKS}
     value = DOCUMENTED[name]
-    if inspect.isclass(value) and is_dataclass(value) and "PR01" in found:
+    if inspect.isclass(value) and is_dataclass(value) and "PR01" in problems:
         # Callers do not construct results: their fields are attributes.
         missing = _undocumented_fields(value)
         assert not missing, missing
-        del found["PR01"]
-    assert not found
+        del problems["PR01"]
+    assert not problems
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

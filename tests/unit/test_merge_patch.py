@@ -10,7 +10,7 @@ from schemas.base import merge_patch
 
 
 @pytest.mark.parametrize(
-    ("target", "patch", "result"),
+    ("target", "patch", "merged"),
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
@@ -29,5 +29,5 @@ from schemas.base import merge_patch
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_the_examples_of_the_standard_are_merged(target: Any, patch: Any, result: Any) -> None:
-    assert merge_patch(target, patch) == result
+def test_the_examples_of_the_standard_are_merged(target: Any, patch: Any, merged: Any) -> None:
+    assert merge_patch(target, patch) == merged

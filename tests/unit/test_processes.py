@@ -121,9 +121,9 @@ def test_waits(service):
 
 
 def test_every_test_of_more_than_three_seconds_is_marked_slow(request: pytest.FixtureRequest) -> None:
-    unmarked = {item.nodeid for item in request.session.items if item.get_closest_marker("slow") is None}
-    found = {test: seconds for test, seconds in read_durations()["tests"].items() if test in unmarked and seconds > 3.0}
-    assert found == {}
+    unmarked = {test.nodeid for test in request.session.items if test.get_closest_marker("slow") is None}
+    slow = {test: seconds for test, seconds in read_durations()["tests"].items() if test in unmarked and seconds > 3.0}
+    assert slow == {}
 
 
 def test_recorded_durations_are_those_of_files_that_exist() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import InvalidLabel, InvalidOption, UnusableRows
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(0)
 Q = RANDOM.random(400)
@@ -50,10 +51,9 @@ def _threshold(p: Any, y: Any, **options: Any) -> Any:
 )
 def test_a_map_of_other_classes_than_the_rows_is_refused(function: Any, pointer: str) -> None:
     labels = np.array(["ham", "spam"])[Y]
-    one = calibrant.fit("platt", P, labels, pos_label="spam")
-    with pytest.raises(InvalidOption, match="has the classes 'ham', 'spam', but the rows have 'spam', 'ham'") as found:
-        function(1 - P, labels, one, pos_label="ham")
-    assert found.value.offences[0].pointer == pointer
+    fitted = calibrant.fit("platt", P, labels, pos_label="spam")
+    with refused_at(pointer, InvalidOption, match="has the classes 'ham', 'spam', but the rows have 'spam', 'ham'"):
+        function(1 - P, labels, fitted, pos_label="ham")
     several = calibrant.fit("temperature", MATRIX, CLASSES, class_names=NAMES)
     with pytest.raises(InvalidOption, match="'bird', 'cat', 'dog', but the rows have 'dog', 'cat', 'bird'"):
         function(MATRIX[:, ::-1], np.array(NAMES)[CLASSES], several, class_names=NAMES[::-1])
@@ -70,8 +70,8 @@ def _tally(p: Any, y: Any, **options: Any) -> Any:
 
 
 def _estimator(p: Any, y: Any, **options: Any) -> Any:
-    found = calibrant.fit_performance_estimator(p, y, windows=2, **options)
-    return found.realised(found.estimate(p), p, y).to_dict()
+    estimator = calibrant.fit_performance_estimator(p, y, windows=2, **options)
+    return estimator.realised(estimator.estimate(p), p, y).to_dict()
 
 
 def _label_shift(p: Any, y: Any, **options: Any) -> Any:
@@ -132,10 +132,10 @@ def test_labels_may_be_named(function: Callable[..., Any]) -> None:
 def test_a_class_of_a_reduction_may_be_named(function: Callable[..., Any]) -> None:
     named = np.array(NAMES)[CLASSES]
     expected = function(MATRIX, CLASSES, reduction="class:1")
-    found = function(MATRIX, named, class_names=NAMES, reduction="class:cat")
+    parts = function(MATRIX, named, class_names=NAMES, reduction="class:cat")
     if function is _by_size:
-        found, expected = list(found.values()), list(expected.values())
-    assert found == expected
+        parts, expected = list(parts.values()), list(expected.values())
+    assert parts == expected
 
 
 @pytest.mark.parametrize("function", [_by_size, _cost_plane, _decision_curve, _threshold, _tally, _estimator])
@@ -157,8 +157,11 @@ def test_a_tally_takes_the_groups_of_an_evaluation() -> None:
 
 def test_a_round_of_a_stream_may_have_named_labels() -> None:
     online = calibrant.start_online()
-    one, other = online.update([0.2, 0.7], [0, 1]), online.update([0.2, 0.7], ["no", "yes"], class_names=["no", "yes"])
-    assert one.to_document() == other.to_document()
+    first, other = (
+        online.update([0.2, 0.7], [0, 1]),
+        online.update([0.2, 0.7], ["no", "yes"], class_names=["no", "yes"]),
+    )
+    assert first.to_document() == other.to_document()
 
 
 def test_an_estimator_keeps_the_names_of_the_classes() -> None:
@@ -212,8 +215,8 @@ def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
 
 def test_the_client_is_loaded_when_it_is_first_used() -> None:
     code = "import sys, calibrant; print('httpx' in sys.modules, calibrant.client.Calibrant.__name__)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "Calibrant"]
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["False", "Calibrant"]
     for name in ("Client", "Calibrant"):
         with pytest.raises(AttributeError, match=f"{name}'; use calibrant.client.Calibrant"):
             getattr(calibrant, name)

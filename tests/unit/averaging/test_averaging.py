@@ -65,7 +65,7 @@ def test_draws_of_the_process_spread_about_its_mean_and_are_the_same_each_time()
     assert len(process.weights) == len(hypotheses()) == 30
 
 
-def test_certain_predictions_that_are_often_wrong_are_taken_down() -> None:
+def test_certain_predictions_that_are_often_wrong_are_lowered() -> None:
     p = np.concatenate([np.zeros(500), np.ones(500)])
     y = np.concatenate([np.arange(500) % 5 == 0, np.arange(500) % 5 != 0]).astype(np.int8)
     calibrated = calibrant.fit("averaged", p, y).apply([0.0, 1.0])
@@ -98,11 +98,11 @@ def test_products_in_parts_are_those_at_once() -> None:
 
 
 def test_weights_prefer_small_losses_and_small_models() -> None:
-    given = weights(np.array([100.0, 100.0, 101.0, 200.0]), np.array([2.0, 4.0, 2.0, 2.0]))
-    assert given[0] / given[1] == pytest.approx(np.exp(0.7))
-    assert given[0] / given[2] == pytest.approx(math.e)
-    assert given[3] == 0.0
-    assert given.sum() == pytest.approx(1.0)
+    shares = weights(np.array([100.0, 100.0, 101.0, 200.0]), np.array([2.0, 4.0, 2.0, 2.0]))
+    assert shares[0] / shares[1] == pytest.approx(np.exp(0.7))
+    assert shares[0] / shares[2] == pytest.approx(math.e)
+    assert shares[3] == 0.0
+    assert shares.sum() == pytest.approx(1.0)
 
 
 def test_a_table_is_its_function() -> None:
@@ -132,9 +132,9 @@ def test_the_order_of_the_rows_cannot_matter_and_progress_rises() -> None:
     rows = _drawn(900)
     order = np.random.default_rng(7).permutation(900)
     steps: list[tuple[int, int, str]] = []
-    one = calibrant.fit("averaged", rows.p, rows.y, progress=lambda *step: steps.append(step))
+    first = calibrant.fit("averaged", rows.p, rows.y, progress=lambda *step: steps.append(step))
     other = calibrant.fit("averaged", rows.p[order], rows.y[order])
-    np.testing.assert_array_equal(one.apply(GRID), other.apply(GRID))
+    np.testing.assert_array_equal(first.apply(GRID), other.apply(GRID))
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][0] == steps[-1][1]
 

@@ -69,9 +69,9 @@ def test_permuting_the_classes_permutes_the_network() -> None:
     rows, order = _rows(), np.array([2, 0, 1])
     place = np.argsort(order)
     other = replace(rows, z=rows.z[order], labels=place[rows.labels], prior=rows.prior[order])
-    one, two = NetworkMember("network").fit(rows), NetworkMember("network").fit(other)
-    np.testing.assert_allclose(two.held_out, one.held_out[order], atol=1e-8)
-    np.testing.assert_allclose(two.refit(other)(other.z.T), one.refit(rows)(rows.z.T)[:, order], atol=1e-5)
+    first, second = NetworkMember("network").fit(rows), NetworkMember("network").fit(other)
+    np.testing.assert_allclose(second.held_out, first.held_out[order], atol=1e-8)
+    np.testing.assert_allclose(second.refit(other)(other.z.T), first.refit(rows)(rows.z.T)[:, order], atol=1e-5)
 
 
 def test_the_map_of_a_network_is_the_network_that_was_trained() -> None:
@@ -180,10 +180,10 @@ def test_adjacent_equal_and_subnormal_knots_are_steps_without_warnings() -> None
 @pytest.mark.slow
 def test_a_network_is_a_member_from_5000_rows_on() -> None:
     p, y = _steps(5_000, 4)
-    fitted, found = fit_averaged_vector(Vector(p, y))
+    fitted, diagnostics = fit_averaged_vector(Vector(p, y))
     _, fewer = fit_averaged_vector(Vector(p[:-1], y[:-1]))
-    assert "network" in found["held_out_losses"]
+    assert "network" in diagnostics["held_out_losses"]
     assert "network" not in fewer["held_out_losses"]
-    assert "network" in found["weights"] | found["exponents"]
+    assert "network" in diagnostics["weights"] | diagnostics["exponents"]
     new, labels = _steps(20_000, 5)
-    assert log_loss(fitted(np.log(new)), labels) < found["held_out_losses"]["sms"] - 0.05
+    assert log_loss(fitted(np.log(new)), labels) < diagnostics["held_out_losses"]["sms"] - 0.05

@@ -73,11 +73,11 @@ def test_the_default_map_of_an_event_keeps_the_order_of_the_rows_and_their_auroc
     assert _auroc(calibrant.fit("averaged", p, y).apply(p), y) == pytest.approx(_auroc(p, y), abs=1e-12)
 
 
-def test_without_keep_order_the_map_may_reorder_rows() -> None:
+def test_the_map_may_reorder_rows_without_keep_order() -> None:
     p, y = _spikes(0.1)
-    free, kept = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
+    free, ordered = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
     assert np.diff(free.apply(GRID)).min() < -0.01
-    np.testing.assert_array_equal(calibrant.fit("averaged", p, y).apply(GRID), kept.apply(GRID))
+    np.testing.assert_array_equal(calibrant.fit("averaged", p, y).apply(GRID), ordered.apply(GRID))
 
 
 @pytest.mark.slow
@@ -123,14 +123,14 @@ def test_the_measure_of_falling_frequencies_is_that_of_a_free_map_without_keep_o
     y = (np.random.default_rng(1).random(2000) < 1.0 - p).astype(np.int64)
     measures: list[Any] = [{"name": "ece-averaged", "keep_order": False, "as": "free"}, "ece-averaged"]
     with pytest.warns(UserWarning, match="predictions are clearly lower"):
-        free, ordered = (result.value for result in calibrant.evaluate(p, y, measures=measures).measures.values())
+        free, ordered = (measure.value for measure in calibrant.evaluate(p, y, measures=measures).measures.values())
     assert free == pytest.approx(0.5, abs=0.02)
     assert ordered == pytest.approx(0.25, abs=0.02)
 
 
 def test_pooled_values_are_means_over_the_rows() -> None:
-    knots, at = table_knots()
-    bent = Averaged(knots, np.where((at > 0.3) & (at < 0.5), knots - 1.0, knots))
+    knots, probabilities = table_knots()
+    bent = Averaged(knots, np.where((probabilities > 0.3) & (probabilities < 0.5), knots - 1.0, knots))
     random = np.random.default_rng(0)
     p, w = np.sort(random.random(5000)), random.random(5000)
     ordered = increasing(bent, CurvePlaces(p), w)

@@ -21,9 +21,9 @@ def test_permuting_the_classes_permutes_the_map() -> None:
     z, y = drawn_logits(400, 4)
     order = np.array([2, 0, 3, 1])
     new = np.argsort(order)
-    one = calibrant.fit("averaged", softmax(z), y)
+    first = calibrant.fit("averaged", softmax(z), y)
     other = calibrant.fit("averaged", softmax(z)[:, order], new[y])
-    np.testing.assert_allclose(other.apply(softmax(z)[:, order]), one.apply(softmax(z))[:, order], atol=2e-5)
+    np.testing.assert_allclose(other.apply(softmax(z)[:, order]), first.apply(softmax(z))[:, order], atol=2e-5)
 
 
 @pytest.mark.slow
@@ -46,9 +46,9 @@ def test_the_gain_is_not_optimistic() -> None:
         z = random.standard_normal((5_200, 5))
         y = (0.8 * z + random.gumbel(size=z.shape)).argmax(axis=1)
         p = softmax(z)
-        transform, found = fit_averaged_vector(Vector(p[:200], y[:200]))
+        transform, diagnostics = fit_averaged_vector(Vector(p[:200], y[:200]))
         rest = p[200:] if isinstance(transform, VectorIdentity) else transform(np.log(p[200:]))
-        reported.append(found["held_out_gain"]["log_loss"])
+        reported.append(diagnostics["held_out_gain"]["log_loss"])
         measured.append(log_loss(p[200:], y[200:]) - log_loss(rest, y[200:]))
     differences = np.subtract(reported, measured)
     assert differences.mean() < 2.0 * differences.std(ddof=1) / np.sqrt(len(differences))
@@ -64,11 +64,11 @@ def test_a_member_without_a_fit_to_all_rows_is_left_out_and_the_others_are_weigh
     identity = Member("identity", np.log(rows.p), lambda _: VectorIdentity())
     good, isotonic = temperature_member(rows), isotonic_member(rows)
     best = Member("best", np.log(np.where(np.arange(3)[:, None] == rows.labels, 0.9, 0.05)), not_converging)
-    found, diagnostics = average_of([identity, good, best, isotonic], rows, rows, 5, keep_order=False)
+    averaged, diagnostics = average_of([identity, good, best, isotonic], rows, rows, 5, keep_order=False)
     expected, without = average_of([identity, good, isotonic], rows, rows, 5, keep_order=False)
     assert diagnostics == without
-    assert isinstance(found, Ensemble)
-    np.testing.assert_array_equal(found(z), expected(z))
+    assert isinstance(averaged, Ensemble)
+    np.testing.assert_array_equal(averaged(z), expected(z))
 
 
 @pytest.mark.slow
@@ -103,11 +103,11 @@ def test_calibrated_predictions_are_mostly_left_alone() -> None:
     for _ in range(20):
         p = random.dirichlet([0.7] * 3, 300)
         y = (p.cumsum(axis=1) > random.random((300, 1))).argmax(axis=1)
-        transform, found = fit_averaged_vector(Vector(p, y))
+        transform, diagnostics = fit_averaged_vector(Vector(p, y))
         if isinstance(transform, VectorIdentity):
             same += 1
             np.testing.assert_array_equal(transform(p), p)
-            assert found["held_out_gain"]["log_loss"] <= 0.0
+            assert diagnostics["held_out_gain"]["log_loss"] <= 0.0
     assert same >= 8
 
 
@@ -123,9 +123,9 @@ def test_two_classes_are_fitted_as_one_event() -> None:
 def test_the_order_of_the_classes_can_be_kept() -> None:
     z, y = drawn_logits(500, 5)
     p = softmax(z)
-    free, kept = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
+    free, ordered = (calibrant.fit("averaged", p, y, keep_order=keep) for keep in (False, True))
     assert (free.apply(p).argmax(axis=1) != p.argmax(axis=1)).any()
-    np.testing.assert_array_equal(np.argsort(kept.apply(p), axis=1), np.argsort(p, axis=1))
+    np.testing.assert_array_equal(np.argsort(ordered.apply(p), axis=1), np.argsort(p, axis=1))
 
 
 def test_exact_zeros_missing_classes_and_float32_are_coped_with() -> None:
@@ -151,9 +151,9 @@ def test_frequency_weights_are_repetitions_with_the_copies_in_one_fold() -> None
         w=np.ones(times.sum()),
         fold=np.repeat(rows.fold, times),
     )
-    one, other = isotonic_member(rows), isotonic_member(repeated)
-    np.testing.assert_allclose(np.repeat(one.held_out, times, axis=1), other.held_out, atol=1e-9)
-    weighted, counted = (combine([m, m], r) for m, r in ((one, rows), (other, repeated)))
+    first, other = isotonic_member(rows), isotonic_member(repeated)
+    np.testing.assert_allclose(np.repeat(first.held_out, times, axis=1), other.held_out, atol=1e-9)
+    weighted, counted = (combine([m, m], r) for m, r in ((first, rows), (other, repeated)))
     np.testing.assert_allclose(weighted.mixture, counted.mixture, atol=1e-9)
     assert float(rows.w @ weighted.gain) == pytest.approx(float(counted.gain.sum()), abs=1e-9)
 
@@ -213,5 +213,5 @@ def test_the_order_of_one_hot_rows_does_not_matter() -> None:
     p[:160] = random.dirichlet([0.5] * 4, 160)
     y = (np.log(p + 0.2) + random.gumbel(size=p.shape)).argmax(axis=1)
     order = random.permutation(300)
-    one, other = calibrant.fit("averaged", p, y), calibrant.fit("averaged", p[order], y[order])
-    np.testing.assert_allclose(one.apply(p), other.apply(p), atol=1e-10)
+    first, other = calibrant.fit("averaged", p, y), calibrant.fit("averaged", p[order], y[order])
+    np.testing.assert_allclose(first.apply(p), other.apply(p), atol=1e-10)

@@ -40,28 +40,28 @@ def test_under_the_strict_rule_a_tie_counts_nothing() -> None:
 
 def test_the_bootstrap_draws_whole_data_sets_and_weights_experiments_equally() -> None:
     shares = np.array([[1.0], [1.0], [1.0], [0.0]])
-    found = boards.rates(shares, np.array(["a", "a", "a", "b"]))
-    assert found.means[0] == 0.75
+    rates = boards.rates(shares, np.array(["a", "a", "a", "b"]))
+    assert rates.means[0] == 0.75
     # Two data sets are drawn: a twice, a and b, or b twice.
-    values, counts = np.unique(found.samples[:, 0], return_counts=True)
-    np.testing.assert_allclose(values, [0.0, 0.75, 1.0])
+    means, counts = np.unique(rates.samples[:, 0], return_counts=True)
+    np.testing.assert_allclose(means, [0.0, 0.75, 1.0])
     np.testing.assert_allclose(counts / boards.RESAMPLES, [0.25, 0.5, 0.25], atol=0.05)
-    assert found.interval(0) == (0.0, 1.0)
+    assert rates.interval(0) == (0.0, 1.0)
 
 
 def test_differences_are_paired() -> None:
     # The second contender wins exactly 0.1 less on every experiment, whatever the data set.
     first = np.array([0.9, 0.2, 0.6, 0.4])
-    found = boards.rates(np.column_stack([first, first - 0.1]), np.array(list("abcd")))
-    np.testing.assert_allclose(found.difference(0, 1), (0.1, 0.1, 0.1))
-    assert found.is_first(0)
-    assert not found.is_first(1)
+    rates = boards.rates(np.column_stack([first, first - 0.1]), np.array(list("abcd")))
+    np.testing.assert_allclose(rates.difference(0, 1), (0.1, 0.1, 0.1))
+    assert rates.is_first(0)
+    assert not rates.is_first(1)
 
 
 def test_a_first_rank_needs_an_interval_that_excludes_0() -> None:
-    found = boards.rates(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array(["a", "b", "c"]))
-    assert found.means[0] > found.means[1]
-    assert not found.is_first(0)
+    rates = boards.rates(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array(["a", "b", "c"]))
+    assert rates.means[0] > rates.means[1]
+    assert not rates.is_first(0)
 
 
 def test_harm_at_all_is_a_higher_loss_and_ties_are_no_harm() -> None:
@@ -111,10 +111,10 @@ def test_scores_of_two_rows_by_hand() -> None:
     assert brier(p, y) == pytest.approx((2 * 0.04 + 2.0) / 2)
     # Two bins of one row each: 0.2 against 0, and 1 against 0.
     assert ece(p, y) == pytest.approx((0.2 + 1.0) / 2)
-    found = score(p, np.array([[0.4, 0.6], [0.6, 0.4]]), y)
-    assert (found["gained"], found["lost"], found["clipped"], found["accuracy"]) == (1, 1, 1, 0.5)
+    scores = score(p, np.array([[0.4, 0.6], [0.6, 0.4]]), y)
+    assert (scores["gained"], scores["lost"], scores["clipped"], scores["accuracy"]) == (1, 1, 1, 0.5)
     excess = losses(p, y) - losses(np.array([[0.4, 0.6], [0.6, 0.4]]), y)
-    assert found["excess_error"] == pytest.approx(abs(excess[0] - excess[1]) / 2)
+    assert scores["excess_error"] == pytest.approx(abs(excess[0] - excess[1]) / 2)
 
 
 def test_ece_of_several_classes_is_of_the_confidence() -> None:
@@ -148,7 +148,7 @@ def test_experiments_come_in_rounds_over_data_sets() -> None:
     keys = [ExperimentKey(Path("f.h5"), dataset, model) for dataset in "abc" for model in "xyz"]
     order = in_rounds(keys)
     assert sorted(order) == sorted(keys)
-    assert all({key.dataset for key in order[at : at + 3]} == set("abc") for at in (0, 3, 6))
+    assert all({key.dataset for key in order[first : first + 3]} == set("abc") for first in (0, 3, 6))
 
 
 def _experiment() -> Experiment:
@@ -220,14 +220,14 @@ def test_an_interrupt_before_the_time_limit_ends_the_run() -> None:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_our_contenders_return_probabilities_of_all_classes(n_classes: int) -> None:
     p, y = draw_classes(60, n_classes)
-    found = {contender.name: contender for contender in ours()}
-    assert "identity" not in found
+    contenders = {contender.name: contender for contender in ours()}
+    assert "identity" not in contenders
     for name in ("averaged", "temperature", "isotonic"):
-        q = rows_of(found[name].run(p, y, p))
+        q = rows_of(contenders[name].run(p, y, p))
         assert q.shape == p.shape
         np.testing.assert_allclose(q.sum(axis=1), 1.0)
-    assert found["vector"].plays(3)
-    assert not found["vector"].plays(2)
+    assert contenders["vector"].plays(3)
+    assert not contenders["vector"].plays(2)
 
 
 def test_a_map_may_differ_between_two_classes_and_more() -> None:
@@ -256,9 +256,9 @@ def _board() -> Board:
 
 def test_a_board_has_one_implementation_of_a_map_the_strongest_of_the_peers() -> None:
     board = _board()
-    kept = representatives(board)
-    assert [board.contenders[at]["contender"] for at in kept] == ["base-model", "strong-ts", "averaged"]
-    left = others(board, kept)
+    chosen = representatives(board)
+    assert [board.contenders[row]["contender"] for row in chosen] == ["base-model", "strong-ts", "averaged"]
+    left = others(board, chosen)
     assert "| weak-ts | peer | strong-ts |" in left
     assert "1 time limit" in left
     # In place of strong-ts, ours wins as often against the two others.
@@ -287,8 +287,8 @@ def test_results_are_collected_once_per_experiment_and_read_again(tmp_path: Path
     experiments, contenders, records = results.read(tmp_path / "csv")
     assert experiments["a/m"]["n_test"] == 20
     assert [contender["contender"] for contender in contenders] == ["TS"]
-    found = records["peer--TS"]["a/m"]
-    assert (found["log_loss"], found["seconds"], found["problem"]) == (0.1234568, 0.25, "")
+    collected = records["peer--TS"]["a/m"]
+    assert (collected["log_loss"], collected["seconds"], collected["problem"]) == (0.1234568, 0.25, "")
     with (tmp_path / "csv" / "peer--TS.csv.gz").open("ab") as file:
         file.write(b"edited")
     with pytest.raises(UnusableRecords, match=r"peer--TS\.csv\.gz: missing or altered"):
@@ -310,9 +310,9 @@ def test_a_data_frame_loses_unlabelled_rows_rare_classes_and_free_text() -> None
             "key": range(64),
         }
     )
-    data = read_frame(frame, "label", ("key",))
-    assert (data.numbers.shape, data.categories.shape) == ((60, 1), (60, 1))
-    assert data.labels.tolist() == [1] * 30 + [0] * 30
+    table = read_frame(frame, "label", ("key",))
+    assert (table.numbers.shape, table.categories.shape) == ((60, 1), (60, 1))
+    assert table.labels.tolist() == [1] * 30 + [0] * 30
     with pytest.raises(ValueError, match="no column other; its columns: label, number"):
         read_frame(frame, "other")
 
@@ -326,8 +326,8 @@ def test_splits_have_every_class_and_features_use_training_rows_only() -> None:
     numbers = np.arange(1_000.0)[:, None]
     numbers[test[0]] = np.nan
     numbers[test[1]] = 1e9
-    data = read_frame(pandas.DataFrame({"x": numbers[:, 0], "y": labels}), "y")
-    X = features(data, train)
+    table = read_frame(pandas.DataFrame({"x": numbers[:, 0], "y": labels}), "y")
+    X = features(table, train)
     assert X[train, 0].mean() == pytest.approx(0.0)
     assert X[train, 0].std() == pytest.approx(1.0)
     assert X[test[0], 1] == 1.0  # the flag of a missing number

@@ -29,9 +29,9 @@ def _write(path: Path, groups: dict[str, dict[str, Array]]) -> None:
         file.attrs["source"], file.attrs["problem_type"] = "tabrepo", path.stem.rpartition("-")[2]
         for name, arrays in groups.items():
             group = file.create_group(name)
-            for key, values in arrays.items():
+            for key, array in arrays.items():
                 kind = np.int32 if key.startswith("labels") else np.float32
-                group.create_dataset(key, data=np.asarray(values, dtype=kind), compression="gzip")
+                group.create_dataset(key, data=np.asarray(array, dtype=kind), compression="gzip")
 
 
 def _arrays(**changes: Array) -> dict[str, Array]:
@@ -128,16 +128,16 @@ def test_a_network_learns_and_smoothed_labels_make_it_less_confident(residual: b
 )
 def test_a_verdict_follows_from_the_interval_of_the_difference(gap: float, expected: str) -> None:
     share = (1.0 + gap) / 2.0
-    found = boards.rates(np.full((8, 2), [share, 1.0 - share]), np.arange(8))
-    assert boards.verdict(found, 0, 8) == expected
+    rates = boards.rates(np.full((8, 2), [share, 1.0 - share]), np.arange(8))
+    assert boards.verdict(rates, 0, 8) == expected
 
 
 def test_an_interval_that_allows_a_rival_to_be_ahead_is_behind() -> None:
     shares = np.array([0.9, 0.1, 0.9, 0.1, 0.9, 0.1])
-    found = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
-    assert found.difference(0, 1)[0] == pytest.approx(0.0)
-    assert boards.verdict(found, 0, 6) == "behind"
-    assert boards.verdict(found, 0, 4) == "too few data sets"
+    rates = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
+    assert rates.difference(0, 1)[0] == pytest.approx(0.0)
+    assert boards.verdict(rates, 0, 6) == "behind"
+    assert boards.verdict(rates, 0, 4) == "too few data sets"
 
 
 def test_the_refinement_of_two_classes_depends_on_the_order_of_rows_alone() -> None:
@@ -170,8 +170,8 @@ def _board(n_cal: list[int]) -> Board:
         for name, package in (("base-model", ""), ("LightGBM", "peer"), ("averaged", "calibrant"))
     ]
     rows = [
-        {"experiment": f"set-{at}/m", "dataset": f"set-{at}", "n_classes": 2, "n_cal": n, "n_test": 100}
-        for at, n in enumerate(n_cal)
+        {"experiment": f"set-{i}/m", "dataset": f"set-{i}", "n_classes": 2, "n_cal": n, "n_test": 100}
+        for i, n in enumerate(n_cal)
     ]
     loss = np.tile([0.5, 0.4, 0.3], (len(rows), 1))
     columns = dict.fromkeys(("log_loss", "brier"), loss) | {"refinement": loss - [0.1, 0.1, 0.01]}
@@ -181,10 +181,10 @@ def _board(n_cal: list[int]) -> Board:
 def test_each_experiment_is_in_one_size_class() -> None:
     edges = [1, 500, 501, 2_000, 2_001, 20_000, 20_001, 200_000, 200_001, 1_000_000]
     parts = [size.part(_board(edges)) for size in CLASSES]
-    assert [[e["n_cal"] for e in part.experiments] for part in parts] == [edges[at : at + 2] for at in range(0, 10, 2)]
+    assert [[e["n_cal"] for e in part.experiments] for part in parts] == [edges[i : i + 2] for i in range(0, 10, 2)]
 
 
-def test_the_page_tells_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
+def test_the_page_has_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
     text = verdicts([_board([300] * 6 + [30_000] * 4)])
     assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |" in text
     assert "| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** |" in text

@@ -22,19 +22,19 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[SizeFigure, Curves]:
+def curves_of(tmp_path_factory: pytest.TempPathFactory) -> dict[SizeFigure, Curves]:
     random = np.random.default_rng(0)
     logits = 4.0 * random.standard_normal((1_200, 3))
     labels = (logits / 3.0 + random.gumbel(size=logits.shape)).argmax(axis=1)
     path = tmp_path_factory.mktemp("data") / "cifar.npz"
     np.savez(path, logits=logits, labels=labels)
     figures = [SizeFigure("cifar", *kind) for kind in product(DRAWN, (False, True))]
-    found = {f: run(path, f, repetitions=1_600, kernel_repetitions=16 if f.squared else None) for f in figures}
-    return {figure: json.loads(json.dumps(curves)) for figure, curves in found.items()}
+    by_figure = {f: run(path, f, repetitions=1_600, kernel_repetitions=16 if f.squared else None) for f in figures}
+    return {figure: json.loads(json.dumps(curves)) for figure, curves in by_figure.items()}
 
 
-def test_only_the_brier_score_improves_by_the_same_at_every_size(results: dict[SizeFigure, Curves]) -> None:
-    curves = results[SizeFigure("cifar", "temperature", True)]
+def test_only_the_brier_score_improves_by_the_same_at_every_size(curves_of: dict[SizeFigure, Curves]) -> None:
+    curves = curves_of[SizeFigure("cifar", "temperature", True)]
     far = departures(curves)
     assert far["root Brier"] < bound(curves) < far["ECE"]
 
@@ -45,8 +45,8 @@ def test_few_subsets_do_not_make_a_departure_certain() -> None:
     for _ in range(400):
         drawn = [random.standard_normal(4) for _ in range(9)]
         curve: Curves = {
-            "mean": [each.mean() for each in drawn] + [0.0],
-            "standard_deviation": [each.std(ddof=1) for each in drawn] + [0.0],
+            "mean": [shares.mean() for shares in drawn] + [0.0],
+            "standard_deviation": [shares.std(ddof=1) for shares in drawn] + [0.0],
             "full": {"value": 0.0},
         }
         largest.append(departures({"sizes": range(10), "repetitions": [4] * 9 + [1], "curves": {"x": curve}})["x"])
@@ -54,12 +54,12 @@ def test_few_subsets_do_not_make_a_departure_certain() -> None:
     assert 0.01 < share < 0.09
 
 
-def test_the_bound_is_that_of_nine_sizes(results: dict[SizeFigure, Curves]) -> None:
-    assert bound(results[SizeFigure("cifar", "", False)]) == pytest.approx(2.77, abs=0.01)
+def test_the_bound_is_that_of_nine_sizes(curves_of: dict[SizeFigure, Curves]) -> None:
+    assert bound(curves_of[SizeFigure("cifar", "", False)]) == pytest.approx(2.77, abs=0.01)
 
 
 def test_the_bins_are_those_that_the_page_names(
-    results: dict[SizeFigure, Curves], tmp_path_factory: pytest.TempPathFactory
+    curves_of: dict[SizeFigure, Curves], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = next(tmp_path_factory.getbasetemp().glob("data*/cifar.npz"))
     with np.load(path) as arrays:
@@ -68,10 +68,10 @@ def test_the_bins_are_those_that_the_page_names(
     equal_width = {"name": "ece", "binning": "equal-width", "n_bins": 15, "closed": "right"}
     measures: list[Any] = [equal_width, {**equal_width, "name": "tce", "n_bins": 100}]
     report = calibrant.evaluate(logits, labels, scale="logit", reduction="confidence", measures=measures)
-    curves = results[SizeFigure("cifar", "", False)]["curves"]
+    curves = curves_of[SizeFigure("cifar", "", False)]["curves"]
     for name in ("ece", "tce"):
         assert curves[name.upper()]["full"]["value"] == pytest.approx(report[name].value, abs=1e-12)
-    assert "ECE has 15 and TCE 100 equal-width bins, closed on the right" in page(results, {})
+    assert "ECE has 15 and TCE 100 equal-width bins, closed on the right" in page(curves_of, {})
 
 
 def test_an_impossible_error_is_no_record() -> None:
@@ -90,16 +90,18 @@ def test_departures_are_normal_deviates_of_students_t() -> None:
 
 
 def test_the_page_has_every_figure_and_a_picture(
-    results: dict[SizeFigure, Curves], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    curves_of: dict[SizeFigure, Curves], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_size, "PICTURES", tmp_path)
-    pictures = {figure: draw(figure, curves) for figure, curves in results.items()}
+    pictures = {figure: draw(figure, curves) for figure, curves in curves_of.items()}
     assert len(list(tmp_path.glob("*.svg"))) == 4
-    text = page(results, pictures)
+    text = page(curves_of, pictures)
     assert all(f"Figure {number}: " in text for number in ("5", "6", "7, first row", "7, second row"))
     assert "| Brier |" in text
     assert "within the bound in 1 of 1 cases" in text
-    exceeds = departures(results[SizeFigure("cifar", "temperature", True)])["KDE"] > bound(next(iter(results.values())))
+    exceeds = departures(curves_of[SizeFigure("cifar", "temperature", True)])["KDE"] > bound(
+        next(iter(curves_of.values()))
+    )
     assert f"KDE in {int(exceeds)} of 1." in text
     assert text.count("| KDE |") == 2
     assert "nan" not in text

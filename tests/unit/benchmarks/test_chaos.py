@@ -48,8 +48,8 @@ def with_fit(**changes: object) -> ChaosEvidence:
     return replace(SOUND, jobs=(replace(FIT, **changes), EVALUATION))  # type: ignore[arg-type]
 
 
-def broken(found: ChaosEvidence) -> set[str]:
-    return {name for name, said in faults(found).items() if said}
+def broken(observed: ChaosEvidence) -> set[str]:
+    return {name for name, messages in faults(observed).items() if messages}
 
 
 def test_a_sound_run_has_no_violation() -> None:
@@ -57,7 +57,7 @@ def test_a_sound_run_has_no_violation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "what"),
+    ("observed", "violation"),
     [
         (with_fit(status=None), "every acknowledged job exists"),
         (replace(SOUND, stored_jobs=frozenset({"job_1"})), "every acknowledged job exists"),
@@ -125,13 +125,13 @@ def test_a_sound_run_has_no_violation() -> None:
         (replace(SOUND, answers={500: 1}), "every answer was documented"),
     ],
 )
-def test_every_violation_of_a_run_is_detected(found: ChaosEvidence, what: str) -> None:
-    assert what in broken(found)
+def test_every_violation_of_a_run_is_detected(observed: ChaosEvidence, violation: str) -> None:
+    assert violation in broken(observed)
 
 
 def test_every_check_can_fail() -> None:
     cases = test_every_violation_of_a_run_is_detected.pytestmark[0].args[1]  # type: ignore[attr-defined]
-    assert {what for _, what in cases} == set(CHECKS)
+    assert {violation for _, violation in cases} == set(CHECKS)
 
 
 def test_a_job_that_two_requests_are_given_is_noted() -> None:
@@ -147,8 +147,8 @@ def test_a_job_that_two_requests_are_given_is_noted() -> None:
 
 def test_a_recovery_lasts_from_the_kill_to_the_next_change() -> None:
     harm = InjectedFault("worker", 5.0, "worker-1/10", ("job_1", "job_2"))
-    (found,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [], 2)
-    assert (found.job, found.seconds, found.disturbed) == ("job_1", 2.5, False)
+    (recovery,) = recoveries([harm], {"job_1": ABANDONED, "job_2": RAN}, [], 2)
+    assert (recovery.job, recovery.seconds, recovery.disturbed) == ("job_1", 2.5, False)
 
 
 OWN = Outage("worker-1", 5.01, 9.0)
@@ -171,9 +171,9 @@ def test_a_recovery_is_measured_from_when_the_store_and_a_supervisor_were_there(
 ) -> None:
     """The victim's own absence is no excuse while another supervisor lives."""
     harm = InjectedFault("supervisor", 5.0, "worker-1", ("job_1",))
-    (found,) = recoveries([harm], {"job_1": ABANDONED}, outages, 2)
-    assert (found.seconds, found.after_disturbance) == (2.5, seconds)
-    assert found.disturbed == (seconds < 2.5)
+    (recovery,) = recoveries([harm], {"job_1": ABANDONED}, outages, 2)
+    assert (recovery.seconds, recovery.after_disturbance) == (2.5, seconds)
+    assert recovery.disturbed == (seconds < 2.5)
 
 
 def test_a_summary_names_the_longest() -> None:
@@ -242,11 +242,11 @@ def test_every_test_that_the_page_names_exists() -> None:
 
 
 def test_results_that_differ_by_more_than_rounding_are_taken_for_equal() -> None:
-    result = {"n": 3, "sums": np.array([1.0, 2.0]), "measures": {"ece": [0.1, None]}, "target": "first"}
+    answer = {"n": 3, "sums": np.array([1.0, 2.0]), "measures": {"ece": [0.1, None]}, "target": "first"}
     same = {"n": 3, "sums": np.array([1.0, 2.0 + 1e-13]), "measures": {"ece": [0.1 + 1e-15, None]}, "target": "second"}
-    assert list(differences(result, same)) == []
+    assert list(differences(answer, same)) == []
     other = {"n": 4, "sums": np.array([1.0, 2.1]), "measures": {"ece": [0.1 + 1e-9, 0.2]}}
-    assert list(differences(result, other)) == ["/measures/ece/0", "/measures/ece/1", "/n", "/sums"]
+    assert list(differences(answer, other)) == ["/measures/ece/0", "/measures/ece/1", "/n", "/sums"]
 
 
 def test_a_reader_takes_a_part_of_a_data_set_for_all_of_it(tmp_path: Path) -> None:

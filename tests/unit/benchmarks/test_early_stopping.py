@@ -28,19 +28,19 @@ def test_the_held_out_scores_are_those_of_the_published_network(golden: dict[str
 
 
 def test_the_network_comes_near_the_loss_of_the_librarys_fit() -> None:
-    data = dataset("beta1", "0.050", 400, 0)
-    found = compared(("beta1", "0.050", 400, 0))
-    assert found["truth"] == pytest.approx(np.abs(data.p - data.c).mean())
-    assert found["Adam, same pieces"]["loss"] == pytest.approx(found["least squares"]["loss"], abs=5e-4)
-    assert found["Adam, same pieces"]["pieces"] == found["least squares"]["pieces"]
-    assert found["Adam"]["pieces"] <= found["Adam, no rule"]["pieces"]
+    rows = dataset("beta1", "0.050", 400, 0)
+    fits = compared(("beta1", "0.050", 400, 0))
+    assert fits["truth"] == pytest.approx(np.abs(rows.p - rows.c).mean())
+    assert fits["Adam, same pieces"]["loss"] == pytest.approx(fits["least squares"]["loss"], abs=5e-4)
+    assert fits["Adam, same pieces"]["pieces"] == fits["least squares"]["pieces"]
+    assert fits["Adam"]["pieces"] <= fits["Adam, no rule"]["pieces"]
 
 
 def test_the_page_has_every_fit_for_every_size() -> None:
     def record(off: float) -> dict[str, Any]:
-        values = {"pieces": 2, "loss": 0.2, "error": 0.05 + off, "distance": 0.01}
-        worse = {**values, "loss": 0.3, "error": 0.06}
-        return {"truth": 0.05, **dict.fromkeys(FITS, worse), "least squares": values}
+        optimal = {"pieces": 2, "loss": 0.2, "error": 0.05 + off, "distance": 0.01}
+        worse = {**optimal, "loss": 0.3, "error": 0.06}
+        return {"truth": 0.05, **dict.fromkeys(FITS, worse), "least squares": optimal}
 
     draws = ((1_000, 0.002), (3_000, -0.004))
     records = {("stairs", "0.050", n, seed): record(off) for n, off in draws for seed in (0, 1)}

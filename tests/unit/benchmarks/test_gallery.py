@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_picture_of_the_gallery_looks_as_its_golden_image_does(name: str) -> None:
-    found = pixels(halved(drawn(SHOWN[name])))
+    picture = pixels(halved(drawn(SHOWN[name])))
     with Image.open(FOLDER / f"{name}.png") as image:
         golden = pixels(image)
-    assert found.shape == golden.shape
-    assert alike(found, golden), f"{unlike(found, golden)} pixels differ: make pictures-golden, and look"
+    assert picture.shape == golden.shape
+    assert alike(picture, golden), f"{unlike(picture, golden)} pixels differ: make pictures-golden, and look"
 
 
 def test_the_page_shows_every_picture_with_words_for_it() -> None:
@@ -39,20 +39,20 @@ def test_the_page_shows_every_picture_with_words_for_it() -> None:
 
 def test_the_bars_are_the_same_and_the_errors_are_not() -> None:
     shares, errors = [], []
-    for one in same_bars():
-        asked = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
-        report = calibrant.evaluate(one.p, one.y.astype(np.int64), measures=["ks"], diagrams=asked)
-        data = report.diagrams["reliability"]["data"]
-        shares.append(data["observed_frequency"])
-        errors.append(round(data["ece"], 3))
+    for output in same_bars():
+        requests = [{"name": "reliability", "binning": "equal-width", "n_bins": 5}]
+        report = calibrant.evaluate(output.p, output.y.astype(np.int64), measures=["ks"], diagrams=requests)
+        points = report.diagrams["reliability"]["data"]
+        shares.append(points["observed_frequency"])
+        errors.append(round(points["ece"], 3))
     assert np.allclose(shares, shares[0])
     assert errors == [0.010, 0.064, 0.013]
 
 
 def test_roofs_of_slope_1_have_the_error_of_the_bins_and_flat_ones_another() -> None:
-    data, cut = of_the_paper(), {"binning": "equal-width", "n_bins": 10}
-    ece = calibrant.evaluate(data.p, data.y, measures=[{"name": "ece", **cut}]).measures["ece"].value
-    unit, flat = (fitted(data, "histogram", {**cut, "slope": slope}).error for slope in ("unit", "flat"))
+    rows, cut = of_the_paper(), {"binning": "equal-width", "n_bins": 10}
+    ece = calibrant.evaluate(rows.p, rows.y, measures=[{"name": "ece", **cut}]).measures["ece"].value
+    unit, flat = (fitted(rows, "histogram", {**cut, "slope": slope}).error for slope in ("unit", "flat"))
     assert unit == pytest.approx(ece, abs=1e-12)
     assert flat > unit + 0.001
 
@@ -65,29 +65,29 @@ def test_few_rows_hide_which_simulated_model_is_calibrated() -> None:
 
 def test_the_bins_of_the_papers_rows_have_the_printed_errors() -> None:
     """Section 5 prints an error off by 0.0024 and a distance of 0.0398, and section 3 a bar of 0.08 at 0.02."""
-    data = of_the_paper()
-    found = fitted(data, "ew-cv")
-    assert found.parts == 14
-    assert round(abs(found.error - float(np.abs(data.p - data.c).mean())), 4) == 0.0024
-    assert round(found.away, 4) == 0.0398
+    rows = of_the_paper()
+    fit = fitted(rows, "ew-cv")
+    assert fit.parts == 14
+    assert round(abs(fit.error - float(np.abs(rows.p - rows.c).mean())), 4) == 0.0024
+    assert round(fit.away, 4) == 0.0398
     diagram = {"name": "reliability", "binning": "equal-width", "n_bins": 10}
-    bins = calibrant.evaluate(data.p, data.y, measures=["ks"], diagrams=[diagram]).diagrams["reliability"]["data"]
+    bins = calibrant.evaluate(rows.p, rows.y, measures=["ks"], diagrams=[diagram]).diagrams["reliability"]["data"]
     assert [int(100 * bins[name][0]) / 100 for name in ("observed_frequency", "mean_prediction")] == [0.08, 0.02]
 
 
 def test_pl_has_three_pieces_of_the_papers_rows() -> None:
     """The paper's network has 0.0045 and 0.0204: a fit by least squares is near it, and not the same."""
-    data = of_the_paper()
-    found = fitted(data, "pl")
-    assert found.parts == 3
-    assert abs(found.error - float(np.abs(data.p - data.c).mean())) == pytest.approx(0.0045, abs=0.001)
-    assert found.away == pytest.approx(0.0204, abs=0.001)
+    rows = of_the_paper()
+    fit = fitted(rows, "pl")
+    assert fit.parts == 3
+    assert abs(fit.error - float(np.abs(rows.p - rows.c).mean())) == pytest.approx(0.0045, abs=0.001)
+    assert fit.away == pytest.approx(0.0204, abs=0.001)
 
 
 def test_pl3_has_two_pieces_as_in_the_paper() -> None:
-    data = of_the_paper()
+    rows = of_the_paper()
     report = calibrant.evaluate(
-        data.p, data.y, measures=["ece-pl3"], diagrams=[{"name": "logit-logit", "method": "pl3"}]
+        rows.p, rows.y, measures=["ece-pl3"], diagrams=[{"name": "logit-logit", "method": "pl3"}]
     )
     assert report.measures["ece-pl3"].definition["pieces"] == 2
     shown = report.diagrams["logit-logit"]["data"]
@@ -95,6 +95,6 @@ def test_pl3_has_two_pieces_as_in_the_paper() -> None:
 
 
 def test_every_output_is_ordered_by_the_truth_and_by_every_measure() -> None:
-    found = load(KEPT, "make gallery-orders", older=True)
-    assert len(found) == 3
-    assert all(set(values) == {TRUTH, *MEASURES} for outputs in found.values() for values in outputs.values())
+    orders = load(KEPT, "make gallery-orders", older=True)
+    assert len(orders) == 3
+    assert all(set(measures) == {TRUTH, *MEASURES} for outputs in orders.values() for measures in outputs.values())

@@ -21,9 +21,9 @@ def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:
         watch.take(p, y)
         windows.take(p, y)
     assert watch.agrees()
-    found = watch.first(0.01)
-    assert found is not None
-    assert 25_000 < found <= 30_000
+    alarm = watch.first(0.01)
+    assert alarm is not None
+    assert 25_000 < alarm <= 30_000
     assert (len(watch.log_e), len(windows.p_values), windows.first(0.01)) == (60, 3, 40_000)
 
 

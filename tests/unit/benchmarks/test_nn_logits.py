@@ -31,20 +31,20 @@ def _written(folder: Path, content: Any, protocol: int = 3) -> Path:
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("dtype", ["f4", ">f8"])
 def test_the_splits_of_a_file_are_read(tmp_path: Path, protocol: int, dtype: str) -> None:
-    given = _splits(dtype)
+    splits = _splits(dtype)
     if protocol == 5:  # in-band buffers are an opcode of their own, with a name that is not listed
         with pytest.raises(InvalidLogits):
-            read_logits(_written(tmp_path, given, protocol))
+            read_logits(_written(tmp_path, splits, protocol))
         return
-    for found, (logits, labels) in zip(read_logits(_written(tmp_path, given, protocol)), given, strict=True):
-        np.testing.assert_array_equal(found.logits, logits)
-        np.testing.assert_array_equal(found.labels, labels[:, 0])
+    for split, (logits, labels) in zip(read_logits(_written(tmp_path, splits, protocol)), splits, strict=True):
+        np.testing.assert_array_equal(split.logits, logits)
+        np.testing.assert_array_equal(split.labels, labels[:, 0])
 
 
 def test_columns_in_the_order_of_fortran_and_flat_labels_are_read(tmp_path: Path) -> None:
     (logits, labels), test = _splits()
-    found, _ = read_logits(_written(tmp_path, ((np.asfortranarray(logits), labels[:, 0].astype(np.int64)), test)))
-    np.testing.assert_array_equal(found.logits, logits)
+    split, _ = read_logits(_written(tmp_path, ((np.asfortranarray(logits), labels[:, 0].astype(np.int64)), test)))
+    np.testing.assert_array_equal(split.logits, logits)
 
 
 class _Command:
@@ -59,11 +59,11 @@ class _Command:
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 def test_nothing_in_a_hostile_file_runs(tmp_path: Path, protocol: int) -> None:
-    made = tmp_path / "made"
-    for content in (_Command(made), (_splits()[0], _Command(made)), [_Command(made)]):
+    marker = tmp_path / "made"
+    for content in (_Command(marker), (_splits()[0], _Command(marker)), [_Command(marker)]):
         with pytest.raises(InvalidLogits):
             read_logits(_written(tmp_path, content, protocol))
-    assert not made.exists()
+    assert not marker.exists()
 
 
 #: Opcodes by hand: calls of listed names with other arguments, stacks that are too short, lengths that are not there.

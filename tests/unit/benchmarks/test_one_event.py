@@ -46,12 +46,12 @@ def test_two_of_the_four_other_shapes_are_not_monotone() -> None:
 
 @pytest.mark.parametrize("shape", [*OWN, "square"])
 def test_a_draw_has_the_same_labels_for_every_method_and_is_ascending(shape: str) -> None:
-    data, (points, c) = fresh((shape, "0.040", 1_000, 5_000)), points_of(shape, "0.040")
+    rows, (points, c) = fresh((shape, "0.040", 1_000, 5_000)), points_of(shape, "0.040")
     again = fresh((shape, "0.040", 1_000, 5_000))
-    np.testing.assert_array_equal(data.y, again.y)
-    assert (np.diff(data.p) >= 0.0).all()
+    np.testing.assert_array_equal(rows.y, again.y)
+    assert (np.diff(rows.p) >= 0.0).all()
     assert points.shape == c.shape
-    assert data.y.mean() == pytest.approx(data.c.mean(), abs=0.05)
+    assert rows.y.mean() == pytest.approx(rows.c.mean(), abs=0.05)
 
 
 def test_the_test_points_of_the_papers_shapes_are_the_papers() -> None:
@@ -65,9 +65,9 @@ def test_those_of_a_draw_come_before_those_of_the_next() -> None:
 
 
 def test_a_mean_has_the_error_of_draws_within_sizes() -> None:
-    values = {("square", "", 1_000, 0): 1.0, ("square", "", 1_000, 1): 3.0, ("square", "", 3_000, 0): 5.0}
-    values |= {("sqrt", "", 3_000, 0): 7.0, ("square", "", 3_000, 1): 6.0}
-    records = {key: {"x": value} for key, value in values.items()}
+    errors = {("square", "", 1_000, 0): 1.0, ("square", "", 1_000, 1): 3.0, ("square", "", 3_000, 0): 5.0}
+    errors |= {("sqrt", "", 3_000, 0): 7.0, ("square", "", 3_000, 1): 6.0}
+    records = {key: {"x": error} for key, error in errors.items()}
     # Means of the draws are 1 and 3, and 6 and 6; variances of the sizes' means are 1 and 0.
     assert mean_of(records, lambda _, record: float(record["x"])) == Mean(4.0, 0.5)
     alone = mean_of({key: r for key, r in records.items() if key[3] == 0}, lambda _, record: float(record["x"]))
@@ -106,11 +106,11 @@ def test_the_gain_in_rank_correlation_is_paired() -> None:
 
 
 def test_distances_are_compared_with_the_truth_of_the_test_points() -> None:
-    found = answers(("beta1", "0.040", 1_000, 5_000))
-    assert set(found) == set(METHODS)
-    assert all(0.0 <= value < 0.1 for value in found.values())
-    records = {("beta1", "0.040", 1_000, seed): found for seed in (5_000, 5_001)}
-    assert distances(records, "averaged").value == pytest.approx(1e3 * found["averaged"])
+    by_method = answers(("beta1", "0.040", 1_000, 5_000))
+    assert set(by_method) == set(METHODS)
+    assert all(0.0 <= distance < 0.1 for distance in by_method.values())
+    records = {("beta1", "0.040", 1_000, seed): by_method for seed in (5_000, 5_001)}
+    assert distances(records, "averaged").value == pytest.approx(1e3 * by_method["averaged"])
     assert distances(records, "averaged", "averaged").value == 0.0
 
 

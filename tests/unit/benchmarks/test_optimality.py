@@ -37,7 +37,7 @@ def moved(fitted: CalibrationMap, by: float) -> CalibrationMap:
 
 
 @pytest.mark.parametrize("family", CONVEX, ids=lambda family: family.title)
-def test_a_fit_obeys_its_optimality_conditions_and_one_beside_it_does_not(family: Convex) -> None:
+def test_a_fit_obeys_its_optimality_conditions_and_a_shifted_one_does_not(family: Convex) -> None:
     fitted = fit(family.method, ROWS.p, ROWS.y, **family.options)
     assert family.gradient(fitted, ROWS) <= GOAL
     assert family.gradient(moved(fitted, 1e-4), ROWS) > 100 * GOAL
@@ -79,9 +79,9 @@ def test_a_value_above_the_goal_is_bold() -> None:
 
 
 def test_no_search_for_one_piece_ends_below_the_library() -> None:
-    found = searches(("pl", "log-loss", 1, "beta1", 100, 0))
-    assert found["quantiles"] - min(found.values()) <= GOAL
-    assert set(found) == {"quantiles", "several", "random starts", "minimize of SciPy"}
+    losses = searches(("pl", "log-loss", 1, "beta1", 100, 0))
+    assert losses["quantiles"] - min(losses.values()) <= GOAL
+    assert set(losses) == {"quantiles", "several", "random starts", "minimize of SciPy"}
 
 
 def test_other_searches_find_what_a_bad_start_misses() -> None:

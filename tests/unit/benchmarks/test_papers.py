@@ -30,9 +30,9 @@ def test_the_frequency_below_one_half_is_the_false_omission_rate_and_above_it_th
 
 def test_the_temperature_above_one_of_overconfident_logits_divides_them() -> None:
     logits, labels, _ = calibrant.logistic_normal(4_000, n_classes=5, accuracy=0.7, temperature=2.0, seed=0)
-    asked: dict[str, Any] = {"measures": ["optimal-temperature"], "scale": "logit", "reduction": "canonical"}
-    assert calibrant.evaluate(logits, labels, **asked)["optimal-temperature"].value == pytest.approx(2.0, abs=0.1)
-    divided = calibrant.evaluate(logits / 2.0, labels, **asked)["optimal-temperature"].value
+    options: dict[str, Any] = {"measures": ["optimal-temperature"], "scale": "logit", "reduction": "canonical"}
+    assert calibrant.evaluate(logits, labels, **options)["optimal-temperature"].value == pytest.approx(2.0, abs=0.1)
+    divided = calibrant.evaluate(logits / 2.0, labels, **options)["optimal-temperature"].value
     assert divided == pytest.approx(1.0, abs=0.05)
 
 

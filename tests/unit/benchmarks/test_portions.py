@@ -44,7 +44,7 @@ def test_the_job_with_the_smallest_share_of_its_batches_is_next() -> None:
     assert [batches.start for batches in computed] == [0, 0, 50, 50, 100, 150]
 
 
-def test_without_time_nothing_is_computed_and_the_page_says_so() -> None:
+def test_nothing_is_computed_without_time_and_the_page_says_so() -> None:
     totals = counts([_job("a", 100, [])], __file__, seconds=0.0)
     assert totals["a"][BATCHES] == 0
     assert fewer(totals, 100) == ["Fewer batches so far: a: 0.", ""]

@@ -133,9 +133,9 @@ def test_there_are_the_papers_21_evaluators() -> None:
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name not in ("identity", "IOP_OI")])
 def test_every_evaluator_finds_most_of_a_gross_error(name: str) -> None:
     event, c = draw(2_000)
-    found = fitted()[name]
-    assert found.errors[0] == pytest.approx(np.abs(event.p - c).mean(), rel=0.35)
-    assert np.abs(found.map(event.p) - c).mean() < 0.5 * np.abs(event.p - c).mean()
+    evaluator = fitted()[name]
+    assert evaluator.errors[0] == pytest.approx(np.abs(event.p - c).mean(), rel=0.35)
+    assert np.abs(evaluator.map(event.p) - c).mean() < 0.5 * np.abs(event.p - c).mean()
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,14 @@ def test_every_evaluator_finds_most_of_a_gross_error(name: str) -> None:
 @pytest.mark.parametrize("norm", [1, 2])
 def test_errors_are_those_of_the_librarys_measures(name: str, measure: dict[str, Any], norm: int) -> None:
     event, _ = draw(2_000)
-    found = calibrant.evaluate(event.p, event.y, measures=[{**measure, "norm": norm}])[measure["name"]]
+    result_of_library = calibrant.evaluate(event.p, event.y, measures=[{**measure, "norm": norm}])[measure["name"]]
     binned = name[:2] in ("ES", "EW")
-    assert fitted()[name].errors[norm - 1] == pytest.approx(found.debiased if binned else found.value, abs=1e-6)
+    assert fitted()[name].errors[norm - 1] == pytest.approx(
+        result_of_library.debiased if binned else result_of_library.value, abs=1e-6
+    )
 
 
-def test_without_the_rule_the_best_score_decides() -> None:
+def test_the_best_score_decides_without_the_rule() -> None:
     event, _ = draw(2_000)
     best = calibrant.fit("pl", event.p, event.y, tolerance=0)
     queries = np.linspace(0, 1, 101)
@@ -188,18 +190,18 @@ def test_a_calibrator_is_compared_with_the_true_map_of_the_model() -> None:
         ]
         for name in ("isotonic", "ES_sweep")
     }
-    assert all(len(values) == len(EVENTS) for values in distances.values())
+    assert all(len(by_event) == len(EVENTS) for by_event in distances.values())
     assert max(distances["isotonic"]) < 0.04
 
 
 def test_no_two_runs_evaluate_the_same_row() -> None:
-    taken = np.zeros(HELD_OUT, dtype=int)
-    taken[:CALIBRATION_ROWS] += 1
-    taken[-TRUTH_ROWS:] += 1
+    uses = np.zeros(HELD_OUT, dtype=int)
+    uses[:CALIBRATION_ROWS] += 1
+    uses[-TRUTH_ROWS:] += 1
     for n in SIZES:
         for seed in range(SEEDS):
-            taken[evaluated_rows(n, seed)] += 1
-    assert np.all(taken == 1)
+            uses[evaluated_rows(n, seed)] += 1
+    assert np.all(uses == 1)
 
 
 def test_ranks_are_taken_within_rows_and_ties_share_one() -> None:
@@ -212,14 +214,14 @@ def test_orders_are_compared_over_the_columns_that_the_paper_has() -> None:
 
 def synthetic(seeds: int) -> dict[ExperimentPart, list[dict[str, Any]]]:
     """Records in which evaluator i is i + 1 thousandths away, and calibrator k has an error of k + 1 thousandths."""
-    found: dict[ExperimentPart, list[dict[str, Any]]] = {}
+    records: dict[ExperimentPart, list[dict[str, Any]]] = {}
     for job in jobs(seeds):
         if job.kind == "calibrators":
             i = (*CALIBRATORS, FINER).index(job.calibrator)
-            found[job] = [{**job._asdict(), "event": event, "distance": 1e-3 * (i + 1)} for event in EVENTS]
+            records[job] = [{**job._asdict(), "event": event, "distance": 1e-3 * (i + 1)} for event in EVENTS]
         elif job.kind == "evaluators":
             ce = 1e-3 * (SIX.index(job.calibrator) + 1)
-            found[job] = [
+            records[job] = [
                 {
                     **job._asdict(),
                     "n": n,
@@ -231,16 +233,16 @@ def synthetic(seeds: int) -> dict[ExperimentPart, list[dict[str, Any]]]:
                 for n in SIZES
                 for i, name in enumerate(EVALUATORS)
             ]
-    return found
+    return records
 
 
-def test_statistics_of_known_records() -> None:
-    results = arrays(synthetic(2), "evaluators", EVALUATORS, SIX)
-    assert results.seeds == 2
-    assert results.distances(["ES_15"]).mean() == pytest.approx(3.0)
-    assert results.distances(["ES_15"], norm=2).mean() == pytest.approx(2e-3)
-    assert results.errors(["ES_20"]).mean() == results.biases(["ES_20"]).mean() == pytest.approx(0.3)
-    assert results.rank_correlations(["ES_10"]).mean() == pytest.approx(1.0)
+def test_the_statistics_of_known_records_are_those_by_hand() -> None:
+    statistics = arrays(synthetic(2), "evaluators", EVALUATORS, SIX)
+    assert statistics.seeds == 2
+    assert statistics.distances(["ES_15"]).mean() == pytest.approx(3.0)
+    assert statistics.distances(["ES_15"], norm=2).mean() == pytest.approx(2e-3)
+    assert statistics.errors(["ES_20"]).mean() == statistics.biases(["ES_20"]).mean() == pytest.approx(0.3)
+    assert statistics.rank_correlations(["ES_10"]).mean() == pytest.approx(1.0)
     assert calibrator_distances(synthetic(2))[3].mean() == pytest.approx(4.0)
     assert calibrator_distances(synthetic(2), (FINER,)).mean() == pytest.approx(21.0)
 

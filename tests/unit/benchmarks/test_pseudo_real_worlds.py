@@ -47,9 +47,9 @@ def test_a_true_map_is_monotone_and_flat_where_its_name_says(predictions: str, m
     z = np.sort(PREDICTIONS[predictions](np.random.default_rng(1), 5_000))
     c = SimulatedWorld(predictions, map).truth(z)
     assert (np.diff(c) >= -1e-12).all()
-    values, counts = np.unique(np.round(c, 12), return_counts=True)
+    levels, counts = np.unique(np.round(c, 12), return_counts=True)
     assert (counts > 500).sum() == parts
-    assert (len(values) == 4) == (map == "steps")
+    assert (len(levels) == 4) == (map == "steps")
 
 
 def test_a_draw_is_the_same_for_the_same_seed() -> None:
@@ -60,14 +60,14 @@ def test_a_draw_is_the_same_for_the_same_seed() -> None:
 
 def test_the_page_says_whether_the_papers_best_calibrator_is_best() -> None:
     names = ("PL3 CE", "Platt", "isotonic")
-    values = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [1.0, 2.0, 3.0]])
-    text = claim(values, names)
+    errors = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [2.0, 1.0, 3.0], [1.0, 2.0, 3.0]])
+    text = claim(errors, names)
     assert "**Yes** by mean rank: PL3 CE has place 1 of 3 with 1.2" in text
     assert "the best of the others is Platt with 2.0" in text
     assert "closest of all in 3 of 4 worlds" in text
     assert "difference of -0.75 ± 0.63 over worlds, which is within chance" in text
-    assert "**No** by mean rank: PL3 CE has place 3 of 3" in claim(values[:, [2, 1, 0]], names)
-    assert not claim(values + np.array([0.0, 9.0, 9.0]), names).endswith("within chance.")
+    assert "**No** by mean rank: PL3 CE has place 3 of 3" in claim(errors[:, [2, 1, 0]], names)
+    assert not claim(errors + np.array([0.0, 9.0, 9.0]), names).endswith("within chance.")
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_the_page_is_written_from_one_seed() -> None:
     assert set(evaluated) == set(map(str, SIZES))
     assert set(evaluated["1000"]) == {"truth", *TEN, *OURS}
     answers: dict[WorldTask, Any] = {
-        WorldTask("calibrators", *world, 0): run(WorldTask("calibrators", *world, 0)) if at == 0 else _distances(at)
-        for at, world in enumerate(WORLDS)
+        WorldTask("calibrators", *world, 0): run(WorldTask("calibrators", *world, 0)) if i == 0 else _distances(i)
+        for i, world in enumerate(WORLDS)
     }
     whole: Answers = answers | {WorldTask("evaluators", *world, 0): evaluated for world in WORLDS}
     text = page(whole)
@@ -87,5 +87,5 @@ def test_the_page_is_written_from_one_seed() -> None:
     assert text.count("|abs(") == 0
 
 
-def _distances(at: int) -> dict[str, float]:
-    return {name: 0.01 + 0.001 * ((3 * k + at) % 7) for k, name in enumerate((*OF_EVENT, *OURS))}
+def _distances(offset: int) -> dict[str, float]:
+    return {name: 0.01 + 0.001 * ((3 * k + offset) % 7) for k, name in enumerate((*OF_EVENT, *OURS))}

@@ -46,17 +46,17 @@ def answers(file: str) -> dict[RealTask, Answer]:
 
 
 def test_every_evaluator_measures_every_subset() -> None:
-    found = errors_of_subsets(event(1_500), 1_000, 2)
-    assert set(found) == set(NINE)
-    for errors in found.values():
+    by_evaluator = errors_of_subsets(event(1_500), 1_000, 2)
+    assert set(by_evaluator) == set(NINE)
+    for errors in by_evaluator.values():
         assert len(errors) == 2
         assert errors == pytest.approx([0.1, 0.1], abs=0.06)
 
 
 def test_the_whole_half_is_used_once() -> None:
-    found = errors_of_subsets(event(700), 0, 1)
+    by_evaluator = errors_of_subsets(event(700), 0, 1)
     again = errors_of_subsets(event(700), 3_000, 1)
-    assert found["isotonic"] == pytest.approx(again["isotonic"])
+    assert by_evaluator["isotonic"] == pytest.approx(again["isotonic"])
 
 
 def test_a_file_is_calibrated_on_one_half_and_evaluated_on_the_other(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_file_is_calibrated_on_one_half_and_evaluated_on_the_other(tmp_path: P
     logits = 3.0 * random.standard_normal((2_000, 3))
     labels = (logits / 3.0 + random.gumbel(size=logits.shape)).argmax(axis=1)
     np.savez(tmp_path / "net.npz", logits=logits, labels=labels)
-    found = run(tmp_path / "net.npz", "TempS")
-    assert [len(found[str(size)]["beta"]) for size, _ in SUBSETS] == [count for _, count in SUBSETS]
-    assert found["0"]["Platt"][0] < 0.05
+    by_size = run(tmp_path / "net.npz", "TempS")
+    assert [len(by_size[str(size)]["beta"]) for size, _ in SUBSETS] == [count for _, count in SUBSETS]
+    assert by_size["0"]["Platt"][0] < 0.05
 
 
 def test_a_failed_fit_is_recorded(tmp_path: Path) -> None:
@@ -80,20 +80,20 @@ def test_a_shift_keeps_the_differences_within_a_row() -> None:
 
 
 def test_calibrators_are_ordered_by_the_error_of_the_whole_half() -> None:
-    found = answers("net")
-    assert order_of(found, "net", "ES_15") == list(FIVE)
-    assert order_of(found, "net", "Platt") == list(FIVE)[::-1]
-    assert "whole order for 0 of 1 files" in order_summary(found, ["net"])
-    assert f"is {(28 - 8) / 36:.2f} on average" in order_summary(found, ["net"])
+    of_calibrators = answers("net")
+    assert order_of(of_calibrators, "net", "ES_15") == list(FIVE)
+    assert order_of(of_calibrators, "net", "Platt") == list(FIVE)[::-1]
+    assert "whole order for 0 of 1 files" in order_summary(of_calibrators, ["net"])
+    assert f"is {(28 - 8) / 36:.2f} on average" in order_summary(of_calibrators, ["net"])
 
 
 def test_the_page_names_what_has_not_been_measured() -> None:
-    found = {
+    measured = {
         **answers("net"),
         RealTask("other", "TempS"): answer(*[0.01] * len(NINE)),
         RealTask("bad", "VecS"): {"problem": "x"},
     }
-    text = page(found, np.arange(27.0).reshape(3, 9), 1, ["bad", "large", "net", "other"])
+    text = page(measured, np.arange(27.0).reshape(3, 9), 1, ["bad", "large", "net", "other"])
     assert "1 published classifiers" in text
     for file in ("large", "other"):
         assert f"- {file}: not run with every calibrator" in text

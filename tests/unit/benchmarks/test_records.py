@@ -116,7 +116,9 @@ def test_records_without_their_origin_are_not_reused(path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("garbage", ['["b", ', "[]", "null", '{"by": 1}', "\x00", "{}"])
-def test_an_incomplete_record_spoils_no_other(path: Path, garbage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_incomplete_record_does_not_spoil_another(
+    path: Path, garbage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" + garbage)
     append(path, ["c", 3])

@@ -52,9 +52,9 @@ def test_the_files_of_the_networks_are_found_and_halved(network: Path) -> None:
 def test_every_calibrator_has_every_measure_of_every_event(record: Record) -> None:
     splines = {f"{name}, {knots} knots" for name in SPLINES for knots in KNOTS}
     assert set(record) == {"uncalibrated", "perfect", *VECTORS, *splines}
-    for values in record.values():
-        assert set(values) - {"accuracy"} == set(EVENTS)
-        assert all(set(values[event]) == {"ks", "ece", "kde-ece", "mce", "brier"} for event in EVENTS)
+    for by_event in record.values():
+        assert set(by_event) - {"accuracy"} == set(EVENTS)
+        assert all(set(by_event[event]) == {"ks", "ece", "kde-ece", "mce", "brier"} for event in EVENTS)
     before, after = record["uncalibrated"]["confidence"], record["spline, 6 knots"]["confidence"]
     assert after["ks"] < 0.4 * before["ks"]
     assert after["ece"] < before["ece"]
@@ -64,10 +64,10 @@ def test_accuracies_are_those_of_the_ranked_classes(network: Path, record: Recor
     _, held_out = halves(network, 0)
     order = np.argsort(-held_out.predictions.values, axis=1)
     first, second = (float((order[:, rank] == held_out.labels).mean()) for rank in (0, 1))
-    found = record["uncalibrated"]["accuracy"]
-    assert found == pytest.approx(dict(zip(ACCURACIES, (first, second, first + second), strict=True)))
-    assert record["temperature"]["accuracy"] == found  # it keeps the order
-    assert record["matrix-odir"]["accuracy"] != found
+    accuracies = record["uncalibrated"]["accuracy"]
+    assert accuracies == pytest.approx(dict(zip(ACCURACIES, (first, second, first + second), strict=True)))
+    assert record["temperature"]["accuracy"] == accuracies  # it keeps the order
+    assert record["matrix-odir"]["accuracy"] != accuracies
 
 
 def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_golden_batch_is_one_of_the_datasets(golden: dict[str, Any]) -> None:
-    data = dataset("beta2", "0.050", 1000, 0)
-    np.testing.assert_allclose(data.p, golden["p"], atol=1e-12)
-    np.testing.assert_array_equal(data.y, golden["y"])
+    rows = dataset("beta2", "0.050", 1000, 0)
+    np.testing.assert_allclose(rows.p, golden["p"], atol=1e-12)
+    np.testing.assert_array_equal(rows.y, golden["y"])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -90,8 +90,8 @@ def test_the_auroc_of_true_probabilities_counts_ties_as_half() -> None:
 
 def test_the_average_of_a_dataset_loses_no_auroc_in_order_and_its_page_has_every_table() -> None:
     records = {
-        (data.shape, data.derivate, data.n, data.seed): averaged_answers(data)
-        for data in (dataset("stairs", derivate, 1_000, 0) for derivate in ("0.085", "0.090"))
+        (rows.shape, rows.derivate, rows.n, rows.seed): averaged_answers(rows)
+        for rows in (dataset("stairs", derivate, 1_000, 0) for derivate in ("0.085", "0.090"))
     }
     assert all(record["averaged"]["auroc lost"] == 0.0 for record in records.values())
     assert any(record["averaged free"]["auroc lost"] > 5e-4 for record in records.values())

@@ -151,8 +151,8 @@ def test_one_map_is_fitted_to_the_scores_of_all_folds(ensemble: bool) -> None:
     assert fitted.map_.function.temperature == pytest.approx(alone.function.temperature)  # type: ignore[union-attr]
     assert fitted.map_.class_names == ("bird", "cat", "dog")
     assert len(fitted.calibrated_classifiers_) == (4 if ensemble else 1)
-    each = [one.predict_proba(X) for one in fitted.calibrated_classifiers_]
-    np.testing.assert_allclose(fitted.predict_proba(X), np.mean(each, axis=0))
+    predicted = [member.predict_proba(X) for member in fitted.calibrated_classifiers_]
+    np.testing.assert_allclose(fitted.predict_proba(X), np.mean(predicted, axis=0))
 
 
 def test_folds_may_overlap_and_need_not_cover_all_rows() -> None:
@@ -168,18 +168,18 @@ def test_only_ratios_of_sample_weights_matter_to_the_map(method: str) -> None:
     X, y = make_classification(400, random_state=0)
     weights = np.random.default_rng(0).lognormal(size=len(y))
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
-    one, three = (
+    first, tripled = (
         calibrant.CalibrantClassifier(frozen, method=method).fit(X, y, sample_weight=scale * weights)
         for scale in (1.0, 3.0)
     )
-    np.testing.assert_allclose(three.predict_proba(X), one.predict_proba(X), rtol=1e-9)
+    np.testing.assert_allclose(tripled.predict_proba(X), first.predict_proba(X), rtol=1e-9)
     plain = calibrant.CalibrantClassifier(frozen, method=method).fit(X, y)
-    assert np.abs(plain.predict_proba(X) - one.predict_proba(X)).max() > 1e-3
+    assert np.abs(plain.predict_proba(X) - first.predict_proba(X)).max() > 1e-3
 
 
 def _multi_label() -> tuple[Any, Any]:
-    found: tuple[Any, Any] = make_multilabel_classification(500, n_classes=4, random_state=0)
-    return found
+    drawn: tuple[Any, Any] = make_multilabel_classification(500, n_classes=4, random_state=0)
+    return drawn
 
 
 @pytest.mark.slow
@@ -234,8 +234,8 @@ def test_metadata_are_routed_to_the_estimator_and_the_splitter() -> None:
         model = _Routed().set_fit_request(sample_weight=True, groups_seen=True)
         fitted = calibrant.CalibrantClassifier(model, cv=GroupKFold(3), method="platt")
         fitted.fit(X, y, sample_weight=np.ones(300), groups=groups, groups_seen=groups)
-        for one in fitted.calibrated_classifiers_:
-            assert len(set(one.estimator.seen_)) == 4
+        for member in fitted.calibrated_classifiers_:
+            assert len(set(member.estimator.seen_)) == 4
         with pytest.raises(TypeError, match="unexpected argument"):
             fitted.fit(X, y, other=groups)
 
@@ -243,10 +243,10 @@ def test_metadata_are_routed_to_the_estimator_and_the_splitter() -> None:
 def test_sigmoid_is_platt_and_fits_in_parallel_agree() -> None:
     X, y = _blobs()
     with joblib.parallel_config(backend="threading"):
-        one = calibrant.CalibrantClassifier(GaussianNB(), method="sigmoid", n_jobs=2).fit(X, y)
-    assert one.map_.method == "platt"
-    two = calibrant.CalibrantClassifier(GaussianNB(), method="platt").fit(X, y)
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+        first = calibrant.CalibrantClassifier(GaussianNB(), method="sigmoid", n_jobs=2).fit(X, y)
+    assert first.map_.method == "platt"
+    second = calibrant.CalibrantClassifier(GaussianNB(), method="platt").fit(X, y)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
 def test_large_decision_values_are_scaled_down() -> None:
@@ -332,10 +332,10 @@ def test_a_class_that_a_fold_did_not_see_has_probability_0_there_and_is_a_warnin
     for model in (GaussianNB(), LinearSVC(), RidgeClassifier()):
         with pytest.warns(UserWarning, match="a class is not among the training rows of 2 of 3 folds"):
             fitted = calibrant.CalibrantClassifier(model, cv=cv).fit(X, y)
-        unseen = [set(fitted.classes_) - set(one.estimator.classes_) for one in fitted.calibrated_classifiers_]
+        unseen = [set(fitted.classes_) - set(member.estimator.classes_) for member in fitted.calibrated_classifiers_]
         assert [len(classes) for classes in unseen][2] == 0
-        for one, classes in zip(fitted.calibrated_classifiers_, unseen, strict=True):
-            p = one.predict_proba(X)
+        for member, classes in zip(fitted.calibrated_classifiers_, unseen, strict=True):
+            p = member.predict_proba(X)
             np.testing.assert_allclose(p.sum(axis=1), 1.0)
             assert not p[:, np.isin(fitted.classes_, list(classes))].any()
 
@@ -343,12 +343,12 @@ def test_a_class_that_a_fold_did_not_see_has_probability_0_there_and_is_a_warnin
 def test_a_correction_to_a_known_rate_uses_the_logits_of_the_classifier_and_warns_of_trees() -> None:
     X, y = make_classification(400, class_sep=3.0, weights=[0.7], random_state=0)
     plain = LogisticRegression(C=1e6, max_iter=10_000).fit(X, y)
-    how: dict[str, Any] = {"method": "prior-shift", "cv": "prefit", "options": {"kept_negatives": 0.1}}
-    found = calibrant.CalibrantClassifier(plain, **how).fit(X, y).predict_proba(X)[:, 1]
+    options: dict[str, Any] = {"method": "prior-shift", "cv": "prefit", "options": {"kept_negatives": 0.1}}
+    corrected = calibrant.CalibrantClassifier(plain, **options).fit(X, y).predict_proba(X)[:, 1]
     np.testing.assert_allclose(
-        found, calibrant.shift_prior(plain.predict_proba(X)[:, 1], kept_negatives=0.1), atol=1e-9
+        corrected, calibrant.shift_prior(plain.predict_proba(X)[:, 1], kept_negatives=0.1), atol=1e-9
     )
     forest = RandomForestClassifier(5, min_samples_leaf=40, random_state=0)
     for estimator in (forest, make_pipeline(StandardScaler(), forest)):
         with pytest.warns(UserWarning, match="trees"):
-            calibrant.CalibrantClassifier(estimator.fit(X, y), **how).fit(X, y)
+            calibrant.CalibrantClassifier(estimator.fit(X, y), **options).fit(X, y)

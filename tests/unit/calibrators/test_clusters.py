@@ -46,10 +46,10 @@ def test_neither_the_order_of_rows_nor_the_names_of_clusters_matter(method: str,
     p, y = drawn(200, n_classes)
     group = np.random.default_rng(5).integers(0, 40, len(y))
     order = np.random.default_rng(6).permutation(len(y))
-    one = calibrant.fit(method, p, y, clusters=group)
+    first = calibrant.fit(method, p, y, clusters=group)
     named = np.array([f"patient {g:02d}" for g in group])
     other = calibrant.fit(method, p[order], y[order], clusters=named[order])
-    np.testing.assert_allclose(other.apply(p), one.apply(p), atol=1e-9)
+    np.testing.assert_allclose(other.apply(p), first.apply(p), atol=1e-9)
 
 
 def test_rows_that_are_clusters_of_their_own_have_the_folds_of_rows() -> None:

@@ -36,18 +36,18 @@ def _batch(
     labels[:n_classes] = np.arange(n_classes)
     P = np.exp(1.5 * z)
     weights = random.integers(1, 4, n) / (1.0 if kind == "frequency" else 3.0) if weighted else None
-    given = 1.5 * z if scale == "logit" else P / P.sum(axis=1, keepdims=True)
-    return read_batch(given, labels, weights, kind=kind, scale=scale)
+    predictions = 1.5 * z if scale == "logit" else P / P.sum(axis=1, keepdims=True)
+    return read_batch(predictions, labels, weights, kind=kind, scale=scale)
 
 
-def _through_parts(asked: Fitting, batch: Batch, parts: int) -> Any:
+def _through_parts(fitting: Fitting, batch: Batch, parts: int) -> Any:
     """The map put together from its parts, which were fitted from the last to the first and stored as JSON."""
-    stored = [json.dumps(asked.part(batch, part, parts, PLAIN)) for part in reversed(range(parts))]
-    return asked.join(batch, [json.loads(document) for document in reversed(stored)])
+    stored = [json.dumps(fitting.part(batch, part, parts, PLAIN)) for part in reversed(range(parts))]
+    return fitting.join(batch, [json.loads(document) for document in reversed(stored)])
 
 
-def _check(asked: Fitting, batch: Batch, parts: int) -> None:
-    whole, joined = asked.run(batch, PLAIN), _through_parts(asked, batch, parts)
+def _check(fitting: Fitting, batch: Batch, parts: int) -> None:
+    whole, joined = fitting.run(batch, PLAIN), _through_parts(fitting, batch, parts)
     assert json.dumps(joined.to_document()) == json.dumps(whole.to_document())
     assert set(joined.diagnostics) == {"accuracy_before", "accuracy_after"}
     ours, theirs = (fitted.apply_checked(batch.predictions) for fitted in (joined, whole))
@@ -64,7 +64,7 @@ def test_parts_make_the_map_of_one_fit_bit_for_bit(method: str, reduction: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
 @pytest.mark.parametrize("method", CURVED)
-def test_parts_of_many_classes_with_weights_make_it_too(method: str, kind: str) -> None:
+def test_parts_of_many_classes_with_weights_make_the_map_of_one_fit(method: str, kind: str) -> None:
     batch = _batch(6, 150, kind, weighted=True)
     _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), batch, 4)
     if method in QUICK:
@@ -73,7 +73,7 @@ def test_parts_of_many_classes_with_weights_make_it_too(method: str, kind: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", sorted({*QUICK} - {"es-cv", "ew-cv", "bbq", "kde", "venn-abers", "mli-spline"}))
-def test_as_many_parts_as_a_fit_has_at_most_make_it_too(method: str) -> None:
+def test_the_largest_number_of_parts_makes_the_map_of_one_fit(method: str) -> None:
     _check(Fitting.read(method, SHORT.get(method, {}), "classwise"), _batch(40, 120), 32)
 
 
@@ -97,42 +97,42 @@ def test_the_options_that_a_reduction_adds_are_kept(reduction: str, options: dic
 def test_a_rank_that_is_never_right_is_a_constant_in_its_part_too() -> None:
     P = _batch(4, 200).predictions.given
     batch = read_batch(P, P.argmax(axis=1))
-    asked = Fitting.read("platt", {}, "ranks")
-    _check(asked, batch, 4)
-    assert asked.part(batch, 3, 4, PLAIN)["curves"][0]["family"] == Constant.family
+    fitting = Fitting.read("platt", {}, "ranks")
+    _check(fitting, batch, 4)
+    assert fitting.part(batch, 3, 4, PLAIN)["curves"][0]["family"] == Constant.family
 
 
 def test_a_part_raises_what_the_whole_fit_raises() -> None:
     batch = _batch(4, 200)
     P, y = batch.predictions.given, batch.labels
     lacking = read_batch(P, np.where(y == 2, 0, y))
-    asked = Fitting.read("platt", {}, "classwise")
+    fitting = Fitting.read("platt", {}, "classwise")
     for part in range(2):
         with pytest.raises(MissingClass, match="class 2"):
-            asked.part(lacking, part, 2, PLAIN)
+            fitting.part(lacking, part, 2, PLAIN)
     Q = P.copy()
     Q[:, 0], Q[:, 1] = Q[:, 0] + Q[:, 1], 0.0
     equal = read_batch(Q, y)
-    asked = Fitting.read("pl", SHORT["pl"], "classwise")
+    fitting = Fitting.read("pl", SHORT["pl"], "classwise")
     with pytest.raises(OnePrediction, match="class 1") as of_run:
-        asked.run(equal, PLAIN)
+        fitting.run(equal, PLAIN)
     with pytest.raises(OnePrediction) as of_part:
-        asked.part(equal, 0, 2, PLAIN)
+        fitting.part(equal, 0, 2, PLAIN)
     assert (of_part.value.detail, of_part.value.offences) == (of_run.value.detail, of_run.value.offences)
-    assert len(asked.part(equal, 1, 2, PLAIN)["curves"]) == 2
+    assert len(fitting.part(equal, 1, 2, PLAIN)["curves"]) == 2
 
 
 def test_damaged_or_missing_parts_are_refused() -> None:
     batch = _batch(4, 200)
-    asked = Fitting.read("platt", {}, "classwise")
-    first, second = (asked.part(batch, part, 2, PLAIN) for part in range(2))
+    fitting = Fitting.read("platt", {}, "classwise")
+    first, second = (fitting.part(batch, part, 2, PLAIN) for part in range(2))
     for documents in ([first], [first, second, second], [first, {}], [first, {"curves": [{"family": "platt"}] * 2}]):
         with pytest.raises(InvalidDocument):
-            asked.join(batch, documents)
+            fitting.join(batch, documents)
     with pytest.raises(TypeError):
         Fitting.read("platt", {}, "confidence").part(batch, 0, 1, PLAIN)
     with pytest.raises(ValueError, match="parts"):
-        asked.part(batch, 2, 2, PLAIN)
+        fitting.part(batch, 2, 2, PLAIN)
 
 
 def test_parts_are_worth_their_while_and_of_nearly_equal_length() -> None:
@@ -162,8 +162,8 @@ def test_progress_of_a_part_rises_from_nothing_to_all_and_names_classes(reductio
     steps: list[tuple[int, int, str]] = []
     context = FitContext(0, "cpu", lambda *step: steps.append(step))
     Fitting.read("pl", SHORT["pl"], reduction).part(_batch(6, 300), 1, 2, context)
-    what = "class 3" if reduction == "classwise" else "rank 4"
-    assert steps[0] == (0, 1000, what)
-    assert f"{what}: fine fits" in {stage for _, _, stage in steps}
+    name = "class 3" if reduction == "classwise" else "rank 4"
+    assert steps[0] == (0, 1000, name)
+    assert f"{name}: fine fits" in {stage for _, _, stage in steps}
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][:2] == (1000, 1000)

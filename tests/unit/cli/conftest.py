@@ -16,6 +16,12 @@ Run = Callable[..., Result]
 ALONE = {"CALIBRANT_SERVER": None, "CALIBRANT_API_KEY": None}
 
 
+def file_of(path: Path, content: str | bytes) -> Path:
+    """The file with this content; text is UTF-8."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
 @pytest.fixture
 def run() -> Run:
     """The command with these arguments, and ``stdin`` if it reads that."""

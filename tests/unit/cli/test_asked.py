@@ -34,16 +34,16 @@ def test_json_with_a_key_twice_is_refused(text: str) -> None:
 def test_numbers_that_are_not_in_plain_digits_are_refused(
     run: Run, csv: Path, arguments: tuple[str, ...], name: str, value: str
 ) -> None:
-    result = run(*(csv if each == "FILE" else each for each in arguments), f"{name}={value}")
-    assert result.exit_code == 2
-    assert name in result.output
+    completed = run(*(csv if argument == "FILE" else argument for argument in arguments), f"{name}={value}")
+    assert completed.exit_code == 2
+    assert name in completed.output
 
 
 def test_variables_of_settings_have_plain_digits_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALIBRANT_MAX_ROWS", "1_000")
-    result = run("api")
-    assert result.exit_code == 2
-    assert "--max-rows must be a whole number" in result.output
+    completed = run("api")
+    assert completed.exit_code == 2
+    assert "--max-rows must be a whole number" in completed.output
 
 
 def test_numbers_in_plain_digits_are_accepted(run: Run, csv: Path) -> None:
@@ -51,6 +51,6 @@ def test_numbers_in_plain_digits_are_accepted(run: Run, csv: Path) -> None:
 
 
 def test_an_option_of_a_subcommand_is_given_once(run: Run) -> None:
-    result = run("jobs", "list", "--status", "queued", "--status", "running")
-    assert result.exit_code == 2
-    assert "--status takes one value" in result.output
+    completed = run("jobs", "list", "--status", "queued", "--status", "running")
+    assert completed.exit_code == 2
+    assert "--status takes one value" in completed.output

@@ -41,10 +41,10 @@ def test_a_child_that_cannot_be_started_now_is_tried_again() -> None:
     coming = starts()
 
     def start() -> subprocess.Popen[bytes]:
-        found = next(coming)
-        if isinstance(found, OSError):
-            raise found
-        return found
+        outcome = next(coming)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
 
     first = _ended(1)
     assert _mended(Child("the worker", start, first), first).returncode == 0

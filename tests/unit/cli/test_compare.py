@@ -12,7 +12,7 @@ import pytest
 
 import calibrant
 from schemas.evaluations import ReportAnswer
-from tests.commands import error_of
+from tests.commands import document_of, error_of, succeeds
 from tests.unit.cli.conftest import Run
 
 RANDOM = np.random.default_rng(11)
@@ -46,9 +46,9 @@ def _expected(**options: Any) -> calibrant.ComparisonReport:
 
 
 def test_columns_of_a_file_are_compared_as_in_a_notebook(run: Run, scores: Path) -> None:
-    found = run("compare", scores, *_flags(*NAMES), "--label", "y", "--json")
-    assert (found.exit_code, found.stderr) == (0, "")
-    answer = ReportAnswer.model_validate_json(found.stdout)
+    completed = run("compare", scores, *_flags(*NAMES), "--label", "y", "--json")
+    assert (completed.exit_code, completed.stderr) == (0, "")
+    answer = ReportAnswer.model_validate_json(completed.stdout)
     assert answer.comparison is not None
     assert answer.comparison.rank_by == "log-loss"
     for key, compared in _expected().measures.items():
@@ -59,19 +59,19 @@ def test_columns_of_a_file_are_compared_as_in_a_notebook(run: Run, scores: Path)
 
 
 def test_tables_show_ranks_pairs_and_groups(run: Run, scores: Path) -> None:
-    found = run("compare", scores, *_flags(*NAMES), "--label", "y", "--group", "site")
-    lines = [line.split() for line in found.stdout.splitlines()]
+    completed = run("compare", scores, *_flags(*NAMES), "--label", "y", "--group", "site")
+    lines = [line.split() for line in completed.stdout.splitlines()]
     assert lines[0] == ["300", "rows,", "binary"]
     assert ["model_a", "1"] in [[line[0], line[-1]] for line in lines if len(line) > 4]
     assert ["auroc", "model_a", "-", "model_b"] in [line[:4] for line in lines]
-    assert "simultaneous over all models" in found.stdout
+    assert "simultaneous over all models" in completed.stdout
     assert sum(line[:1] == ["model_b"] for line in lines) == 3, "of all rows and of two groups"
 
 
 def test_options_are_those_of_the_library(run: Run, scores: Path) -> None:
     flags = ["--rank-by", "brier", "--correction", "max-t", "--interval", "0.9", "--resamples", "200", "--seed", "3"]
-    found = run("compare", scores, *_flags(*NAMES), "--label", "y", "--measure", "ece", *flags, "--json")
-    comparison = json.loads(found.stdout)["comparison"]
+    completed = run("compare", scores, *_flags(*NAMES), "--label", "y", "--measure", "ece", *flags, "--json")
+    comparison = json.loads(completed.stdout)["comparison"]
     expected = _expected(
         measures=["ece"], rank_by="brier", correction="max-t", interval=0.9, resamples=200, seed=3
     ).to_dict()["comparison"]
@@ -93,10 +93,8 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def test_files_are_joined_on_their_ids(run: Run, files: list[Path]) -> None:
-    found = run("compare", *files, "--id", "id", "--json")
-    assert found.exit_code == 0, found.stderr
-    comparison = json.loads(found.stdout)["comparison"]
-    assert [one["name"] for one in comparison["contestants"]] == ["a", "b"]
+    comparison = document_of(run("compare", *files, "--id", "id", "--json"))["comparison"]
+    assert [contestant["name"] for contestant in comparison["contestants"]] == ["a", "b"]
     expected = _expected().measures["log-loss"].pairs[0]
     assert comparison["measures"]["log-loss"]["pairs"][0]["p_value"] == expected.p_value
 
@@ -117,9 +115,9 @@ def test_ids_without_a_partner_are_counted_and_left_out_only_with_a_flag(run: Ru
     error = error_of(run("compare", *files, "--id", "id"), 1)
     assert "7 of the 300 ids in" in error
     assert "--inner" in error
-    found = run("compare", *files, "--id", "id", "--inner", "--json")
-    assert "ids: 7 of the 300 ids in" in found.stderr
-    assert json.loads(found.stdout)["n"] == 293
+    completed = run("compare", *files, "--id", "id", "--inner", "--json")
+    assert "ids: 7 of the 300 ids in" in completed.stderr
+    assert json.loads(completed.stdout)["n"] == 293
 
 
 def test_duplicate_ids_and_other_labels_are_refused(run: Run, files: list[Path]) -> None:
@@ -135,18 +133,15 @@ def test_labels_of_another_file_are_joined(run: Run, tmp_path: Path) -> None:
     FRAME[["id", *NAMES]].to_csv(predictions, index=False)
     FRAME[["id", "y", "site"]].sample(frac=1.0, random_state=4).to_csv(labels, index=False)
     joined = ["--labels-from", labels, "--id", "id", "--label", "y"]
-    found = run("compare", predictions, *_flags(*NAMES), *joined, "--json")
-    assert found.exit_code == 0, found.stderr
+    document = document_of(run("compare", predictions, *_flags(*NAMES), *joined, "--json"))
     expected = _expected().measures["brier"].pairs[0]
-    assert json.loads(found.stdout)["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected.p_value
-    one = ["--prediction", "model_a"]
-    evaluated = run("evaluate", predictions, *one, *joined, "--measure", "brier", "--json")
+    assert document["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected.p_value
+    column = ["--prediction", "model_a"]
+    evaluated = run("evaluate", predictions, *column, *joined, "--measure", "brier", "--json")
     value = calibrant.evaluate(FRAME["model_a"], FRAME["y"], measures=["brier"])["brier"].value
     assert json.loads(evaluated.stdout)["measures"]["brier"]["value"] == value
-    fitted = run("fit", predictions, *one, *joined, "--method", "platt", "--out", tmp_path / "map.json")
-    assert fitted.exit_code == 0, fitted.stderr
-    report = run("report", predictions, *one, *joined, "--out", tmp_path / "report.html")
-    assert report.exit_code == 0, report.stderr
+    succeeds(run("fit", predictions, *column, *joined, "--method", "platt", "--out", tmp_path / "map.json"))
+    succeeds(run("report", predictions, *column, *joined, "--out", tmp_path / "report.html"))
     assert "labels_from=" in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -190,15 +185,14 @@ def test_several_files_need_ids_and_one_column_each(run: Run, files: list[Path])
 
 
 def test_maps_are_compared_on_the_predictions_of_a_file(run: Run, scores: Path, tmp_path: Path) -> None:
-    one = ["--prediction", "model_b", "--label", "y"]
+    columns = ["--prediction", "model_b", "--label", "y"]
     for method in ("platt", "isotonic"):
-        assert run("fit", scores, *one, "--method", method, "--out", tmp_path / f"{method}.json").exit_code == 0
+        assert run("fit", scores, *columns, "--method", method, "--out", tmp_path / f"{method}.json").exit_code == 0
     maps = [word for method in ("platt", "isotonic") for word in ("--map", tmp_path / f"{method}.json")]
-    found = run("compare", scores, *one, *maps, "--measure", "brier", "--json")
-    assert found.exit_code == 0, found.stderr
-    names = [one["name"] for one in json.loads(found.stdout)["comparison"]["contestants"]]
+    document = document_of(run("compare", scores, *columns, *maps, "--measure", "brier", "--json"))
+    names = [contestant["name"] for contestant in document["comparison"]["contestants"]]
     assert names == ["uncalibrated", "platt", "isotonic"]
-    assert run("compare", scores, *one, *maps).exit_code == 0
+    assert run("compare", scores, *columns, *maps).exit_code == 0
 
 
 def test_a_file_of_several_models_is_answered_with_the_command_that_compares_them(run: Run, scores: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 import calibrant
 from calibrant.io.errors import InvalidTimes
 from calibrant.io.periods import periods
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 
 
 def _text(stderr: str) -> str:
@@ -29,9 +30,8 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
     monkeypatch.chdir(tmp_path)
     assert run("fit", csv, "--method", "platt", "--out", "map.json").exit_code == 0
     assert run("calibrate", csv, "--map", "map.json", "--out", "calibrated.csv").exit_code == 0
-    refused = run("evaluate", "calibrated.csv", "--measure", "ece")
-    assert refused.exit_code == 2
-    commands = re.findall(r"^  calibrant (evaluate .*)$", refused.stderr, re.MULTILINE)
+    error = error_of(run("evaluate", "calibrated.csv", "--measure", "ece"), 2)
+    commands = re.findall(r"^  calibrant (evaluate .*)$", error, re.MULTILINE)
     assert [command.split()[-1] for command in commands] == ["p", "calibrated"]
     outputs = [run(*shlex.split(command)).stdout for command in commands]
     assert "ece" in outputs[0] != outputs[1]
@@ -67,31 +67,29 @@ def test_a_calibrated_file_has_two_readings_with_a_command_each(
 def test_a_wrong_command_is_answered_with_the_right_one(
     run: Run, csv: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    found = run(*(str(csv) if word == "FILE" else word for word in arguments))
-    assert found.exit_code == code
-    assert message in _text(found.stderr)
+    assert message in _text(error_of(run(*(str(csv) if word == "FILE" else word for word in arguments)), code))
 
 
 def test_rows_held_out_are_not_fitted(run: Run, csv: Path, tmp_path: Path) -> None:
-    out = tmp_path / "map.json"
-    found = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", out)
-    assert "fitted isotonic (binary) to 210 rows" in found.stderr
-    assert "held-out scores (90 rows) of the event binary: log loss " in found.stderr
-    assert "in-sample" in run("evaluate", csv, "--map", out).stdout  # 210 of the 300 rows are those of the fit
+    output = tmp_path / "map.json"
+    completed = run("fit", csv, "--method", "isotonic", "--holdout", "0.3", "--out", output)
+    assert "fitted isotonic (binary) to 210 rows" in completed.stderr
+    assert "held-out scores (90 rows) of the event binary: log loss " in completed.stderr
+    assert "in-sample" in run("evaluate", csv, "--map", output).stdout  # 210 of the 300 rows are those of the fit
 
 
 def test_clusters_are_held_out_whole_and_stay_in_one_fold(run: Run, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     p = random.random(300)
     labels, sites = (random.random(300) < p).astype(int), np.arange(300) // 10
-    file, out = tmp_path / "sites.csv", tmp_path / "map.json"
+    file, output = tmp_path / "sites.csv", tmp_path / "map.json"
     lines = [f"{a!r},{b},site {c}" for a, b, c in zip(p.tolist(), labels, sites, strict=True)]
     file.write_text("\n".join(["p,label,site", *lines, ""]), "utf-8")
-    run("fit", file, "--method", "spline", "--cluster", "site", "--out", out)
+    run("fit", file, "--method", "spline", "--cluster", "site", "--out", output)
     local = calibrant.fit("spline", p, labels, clusters=[f"site {c}" for c in sites])
-    assert json.loads(out.read_bytes())["parameters"] == local.to_document()["parameters"]
-    found = run("fit", file, "--method", "platt", "--cluster", "site", "--holdout", "0.3", "--out", out)
-    assert "fitted platt (binary) to 210 rows" in found.stderr
+    assert json.loads(output.read_bytes())["parameters"] == local.to_document()["parameters"]
+    completed = run("fit", file, "--method", "platt", "--cluster", "site", "--holdout", "0.3", "--out", output)
+    assert "fitted platt (binary) to 210 rows" in completed.stderr
     assert run("fit", file, "--method", "spline", "--cluster", "nowhere").exit_code == 1
 
 
@@ -102,8 +100,8 @@ def test_class_names_go_from_a_map_to_its_output(run: Run, tmp_path: Path) -> No
     rows = [f"{','.join(map(repr, row.tolist()))},{name}" for row, name in zip(probs, names, strict=True)]
     file, document = tmp_path / "pets.csv", tmp_path / "pets.json"
     file.write_text("\n".join(["bird,cat,dog,species", *rows, ""]), "utf-8")
-    found = run("fit", file, "--method", "isotonic", "--out", document)
-    assert "reduction: classwise" in found.stderr
+    completed = run("fit", file, "--method", "isotonic", "--out", document)
+    assert "reduction: classwise" in completed.stderr
     assert json.loads(document.read_bytes())["class_names"] == ["bird", "cat", "dog"]
     turned = [",".join([*reversed(row.split(",")[:3])]) for row in rows]
     by_name = run("calibrate", "-", "--map", document, stdin="\n".join(["dog,cat,bird", *turned, ""]).encode())
@@ -116,23 +114,22 @@ def test_decimal_commas_are_written_as_they_are_read(run: Run, tmp_path: Path) -
     file, document = tmp_path / "excel.csv", tmp_path / "map.json"
     file.write_text("sep=;\ny;p\n1;0,75\n0;0,25\n1;0,5\n0;0,5\n", "utf-8")
     assert run("fit", file, "--decimal", ",", "--method", "isotonic", "--out", document).exit_code == 0
-    found = run("calibrate", file, "--decimal", ",", "--map", document)
-    assert found.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
+    completed = run("calibrate", file, "--decimal", ",", "--map", document)
+    assert completed.stdout.splitlines() == ["y;p;calibrated", "1;0,75;1,0", "0;0,25;0,0", "1;0,5;0,5", "0;0,5;0,5"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
 def test_columns_that_are_only_passed_on_keep_what_the_file_says(run: Run, tmp_path: Path, suffix: str) -> None:
-    file, document, out = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"
+    file, document, output = tmp_path / "r.csv", tmp_path / "map.json", tmp_path / f"out{suffix}"
     cells = ["007,1.10,+1,1,0.50,1e-04,12345678901234567890,1", "8,1.2,2,0,0.25,0.5,1,0"]
     rows = [f'"{i}",{cells[i % 2]}' for i in range(40_000)]
     file.write_text("\n".join(['"",id,version,sign,n,p,w,long,y', *rows, ""]), "utf-8")
     options = ["--prediction", "p", "--method", "platt", "--out", document]
     assert run("fit", file, "--label", "y", *options).exit_code == 0
-    found = run("calibrate", file, "--map", document, "--prediction", "p", "--out", out)
-    assert found.exit_code == 0, found.stderr
+    succeeds(run("calibrate", file, "--map", document, "--prediction", "p", "--out", output))
     read = pyarrow.parquet.read_table if suffix == ".parquet" else pyarrow.feather.read_table
-    table = read(out).slice(0, 2).drop_columns(["calibrated"])
+    table = read(output).slice(0, 2).drop_columns(["calibrated"])
     assert table.to_pydict() == {
         "": [0, 1],
         "id": ["007", "8"],
@@ -155,8 +152,7 @@ def test_calibrated_files_may_be_json_lines_or_compressed(run: Run, csv: Path, t
     assert run("calibrate", csv, "--map", document, "--out", lines).exit_code == 0
     first = json.loads(lines.read_text("utf-8").splitlines()[0])
     assert ",".join(map(str, first.values())) == text.splitlines()[1]
-    vectors = tmp_path / "in.jsonl"
-    vectors.write_text('{"id": "007", "p": 0.5, "x": [1, 2]}\n', "utf-8")
+    vectors = file_of(tmp_path / "in.jsonl", '{"id": "007", "p": 0.5, "x": [1, 2]}\n')
     assert run("calibrate", vectors, "--map", document, "--out", lines).exit_code == 0
     row = json.loads(lines.read_bytes())
     assert (row["id"], row["x"], list(row)) == ("007", [1, 2], ["id", "p", "x", "calibrated"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,23 +9,21 @@ from typer.testing import CliRunner
 
 import calibrant
 from calibrant.cli.main import app
-from tests.commands import error_of
+from tests.commands import document_of, error_of
+from tests.unit.cli.conftest import file_of
 
 FLAGS = ["--prediction", "ant", "--prediction", "bee", "--label", "y"]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    path = tmp_path / "sets.csv"
-    path.write_text("y,ant,bee,w\nant,1,0,1\nbee,1,1,2\nbee,0,0,3\nant,0,1,4\n", "utf-8")
-    return path
+    return file_of(tmp_path / "sets.csv", "y,ant,bee,w\nant,1,0,1\nbee,1,1,2\nbee,0,0,3\nant,0,1,4\n")
 
 
 def test_sets_of_two_classes_need_not_sum_to_one(table: Path) -> None:
     arguments = ["coverage", str(table), *FLAGS, "--weight", "w", "--weights-kind", "frequency", "--alpha", "0.1"]
-    result = CliRunner().invoke(app, [*arguments, "--json"])
-    assert result.exit_code == 0, result.stderr
-    found = calibrant.evaluate_sets(
+    document = document_of(CliRunner().invoke(app, [*arguments, "--json"]))
+    evaluation = calibrant.evaluate_sets(
         [["ant"], ["ant", "bee"], [], ["bee"]],
         ["ant", "bee", "bee", "ant"],
         class_names=["ant", "bee"],
@@ -34,7 +31,7 @@ def test_sets_of_two_classes_need_not_sum_to_one(table: Path) -> None:
         weights_kind="frequency",
         alpha=0.1,
     )
-    assert json.loads(result.stdout) == found.to_dict()
+    assert document == evaluation.to_dict()
     assert "size-stratified violation" in CliRunner().invoke(app, arguments).stdout
 
 

@@ -69,11 +69,11 @@ def test_the_examples_of_a_guide_run_one_after_the_other(
 
 
 def _check(run: Run, arguments: list[str], shown: list[str]) -> None:
-    found = run(*arguments)
+    completed = run(*arguments)
     code = next((int(line.removeprefix("exit ")) for line in shown if line.startswith("exit ")), 0)
-    assert found.exit_code == code, (arguments, found.stderr)
+    assert completed.exit_code == code, (arguments, completed.stderr)
     for line in shown:
-        assert line.startswith("exit ") or line in (found.stdout + found.stderr).splitlines()
+        assert line.startswith("exit ") or line in (completed.stdout + completed.stderr).splitlines()
     if "--out" in arguments:
         assert Path(arguments[arguments.index("--out") + 1]).is_file()
 

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from calibrant.cli.main import app
-from tests.commands import error_of
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, output_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 
@@ -41,14 +41,13 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 def test_an_unreadable_file_prints_one_line(
     run: Run, tmp_path: Path, content: bytes, message: str, through: str
 ) -> None:
-    path = tmp_path / "preds.csv"
-    path.write_bytes(content)
-    found = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
-    assert found.exit_code == 1
-    assert found.stdout == ""
-    (line,) = [line for line in found.stderr.splitlines() if message in line]
+    path = file_of(tmp_path / "preds.csv", content)
+    completed = run("evaluate", path) if through == "file" else run("evaluate", "-", stdin=content)
+    assert completed.exit_code == 1
+    assert completed.stdout == ""
+    (line,) = [line for line in completed.stderr.splitlines() if message in line]
     assert line.startswith(f"calibrant: {path if through == 'file' else 'standard input'}: ")
-    assert len(found.stderr.splitlines()) == 1
+    assert len(completed.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -60,8 +59,7 @@ def test_an_unreadable_file_prints_one_line(
     ids=["many", "one"],
 )
 def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows: list[str], message: str) -> None:
-    path = tmp_path / "sums.csv"
-    path.write_text("\n".join(["y,prob_0,prob_1", *rows, ""]), encoding="utf-8")
+    path = file_of(tmp_path / "sums.csv", "\n".join(["y,prob_0,prob_1", *rows, ""]))
     assert run("evaluate", path).stderr.splitlines()[-1].startswith(f"calibrant: {message}; name one column per class")
 
 
@@ -78,20 +76,16 @@ def test_rows_that_do_not_sum_to_one_are_counted(run: Run, tmp_path: Path, rows:
 def test_the_command_that_names_an_encoding_runs(
     run: Run, tmp_path: Path, encoding: str, text: str, offered: str
 ) -> None:
-    path = tmp_path / "it's mine.csv"
-    path.write_bytes(text.encode(encoding))
+    path = file_of(tmp_path / "it's mine.csv", text.encode(encoding))
     error = error_of(run("evaluate", path, "--decimal", ",", "--measure", "brier"), 1)
     message, command = error.splitlines()
     assert message.endswith("save the file as UTF-8, or name its encoding:") or "UTF-16" in message
     assert command.endswith(f" --encoding {offered}")
-    found = run(*shlex.split(command)[1:])
-    assert found.exit_code == 0
-    assert ["brier", "0.1562"] in map(str.split, found.stdout.splitlines())
+    assert ["brier", "0.1562"] in map(str.split, output_of(run(*shlex.split(command)[1:])).splitlines())
 
 
 def test_ids_times_and_clusters_that_are_not_utf_8_are_refused(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "preds.csv"
-    path.write_bytes("y,mean,std,week\n1,1,2,a\n2,1,2,März\n".encode("cp1252"))
+    path = file_of(tmp_path / "preds.csv", "y,mean,std,week\n1,1,2,a\n2,1,2,März\n".encode("cp1252"))
     refused = run("evaluate", path, "--regression", "--cluster", "week")
     message, command = refused.stderr.splitlines()
     assert "row 2 of column 'week' is not UTF-8" in message
@@ -101,8 +95,7 @@ def test_ids_times_and_clusters_that_are_not_utf_8_are_refused(run: Run, tmp_pat
 
 
 def test_bytes_that_the_named_encoding_does_not_have_are_refused(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "preds.csv"
-    path.write_bytes(b"label,p,g\n1,0.5,a\n0,0.4,\x81\n")
+    path = file_of(tmp_path / "preds.csv", b"label,p,g\n1,0.5,a\n0,0.4,\x81\n")
     refused = run("evaluate", path, "--group", "g", "--encoding", "cp1252")
     assert refused.stderr == (
         f"calibrant: {path}: row 2 of column 'g' is not cp1252; name the encoding of the file, or save it as UTF-8\n"
@@ -121,11 +114,11 @@ def test_only_encodings_of_text_are_accepted(run: Run, csv: Path, name: str) -> 
 def test_a_byte_order_mark_and_other_formats_decide_their_encoding(run: Run, csv: Path, tmp_path: Path) -> None:
     expected = run("evaluate", csv).stdout
     for encoding in ("utf-8-sig", "utf-16"):
-        path = tmp_path / "marked.csv"
-        path.write_bytes(csv.read_text("utf-8").encode(encoding))
+        path = file_of(tmp_path / "marked.csv", csv.read_text("utf-8").encode(encoding))
         assert run("evaluate", path, "--encoding", "cp1252").stdout == expected
-    rows = tmp_path / "preds.jsonl"
-    rows.write_text('{"label": 1, "p": 0.5, "group": "é"}\n{"label": 0, "p": 0.5, "group": "b"}\n', encoding="utf-8")
+    rows = file_of(
+        tmp_path / "preds.jsonl", '{"label": 1, "p": 0.5, "group": "é"}\n{"label": 0, "p": 0.5, "group": "b"}\n'
+    )
     assert "é" in run("evaluate", rows, "--group", "group", "--encoding", "cp1252").stdout
 
 
@@ -144,8 +137,7 @@ def test_a_long_file_is_refused_with_its_pivot(
     pairs = sorted(pairs, key=lambda pair: pair[1]) if in_order == "of classes" else pairs
     of_case = {"a": "bird", "b": "dog"}
     rows = [[case, name, str(_PROBS[case][name]), of_case[case]][: header.count(",") + 1] for case, name in pairs]
-    path = tmp_path / "long.csv"
-    path.write_text("\n".join([header, *map(",".join, rows), ""]), encoding="utf-8")
+    path = file_of(tmp_path / "long.csv", "\n".join([header, *map(",".join, rows), ""]))
     refused = run("evaluate", path)
     assert refused.stderr == (
         f"calibrant: {path}: the file is long, with a row for each 'id' and 'class'; pivot it to a column per class, "
@@ -162,8 +154,7 @@ def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path)
         for game, of_home in enumerate((0.7, 0.4, 0.9))
         for team, p in (("home", of_home), ("away", round(1 - of_home, 1)))
     ]
-    path = tmp_path / "games.csv"
-    path.write_text("\n".join(["game,team,p,won", *rows, ""]), encoding="utf-8")
+    path = file_of(tmp_path / "games.csv", "\n".join(["game,team,p,won", *rows, ""]))
     refused = run("evaluate", path, "--label", "won")
     assert [line.split()[-2:] for line in refused.stderr.splitlines()[-2:]] == [
         ["--pos-label", "yes"],
@@ -189,8 +180,7 @@ def test_events_of_a_case_that_sum_to_one_are_not_long(run: Run, tmp_path: Path)
     ],
 )
 def test_files_of_other_tools_are_named_with_a_remedy(run: Run, tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "preds"
-    path.write_bytes(content)
+    path = file_of(tmp_path / "preds", content)
     assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: {message}")
 
 
@@ -215,56 +205,49 @@ def test_probabilities_with_labels_as_bigquery_writes_them_are_columns(run: Run,
         for y, p in zip(rows["y"], rows["p"], strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = run("evaluate", path, "--reduction", "binary", "--measure", "brier").stdout.split()[-1]
-    assert found == run("evaluate", csv, "--measure", "brier").stdout.split()[-1]
+    brier = run("evaluate", path, "--reduction", "binary", "--measure", "brier").stdout.split()[-1]
+    assert brier == run("evaluate", csv, "--measure", "brier").stdout.split()[-1]
 
 
 def test_a_submission_without_labels_names_the_column_of_its_predictions(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "submission.csv"
-    path.write_text("id,target\n1,0.5\n2,0.25\n", encoding="utf-8")
+    path = file_of(tmp_path / "submission.csv", "id,target\n1,0.5\n2,0.25\n")
     assert "(no other column than 'target' has numbers in [0, 1])" in run("evaluate", path).stderr
 
 
 def test_raw_scores_are_read_with_the_options_that_errors_offer(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "raw.csv"
-    path.write_text("label,raw_score\n1,2.5\n0,-1.5\n", encoding="utf-8")
+    path = file_of(tmp_path / "raw.csv", "label,raw_score\n1,2.5\n0,-1.5\n")
     assert "for logits, add --scale logit --prediction raw_score)" in run("evaluate", path).stderr
     assert run("evaluate", path, "--scale", "logit").stderr.endswith("; add --prediction raw_score\n")
     assert run("evaluate", path, "--scale", "logit", "--prediction", "raw_score").exit_code == 0
 
 
 def test_labels_are_never_offered_as_predictions(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "named.csv"
-    path.write_text("label,p\n0,0.5\n1,0.5\n", encoding="utf-8")
+    path = file_of(tmp_path / "named.csv", "label,p\n0,0.5\n1,0.5\n")
     output = run("evaluate", path, "--label", "p").stderr
     assert "no column of predictions found" in output
     assert "--prediction label" not in output
 
 
 def test_a_file_is_named_once(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "image.csv"
-    path.write_bytes(PNG)
+    path = file_of(tmp_path / "image.csv", PNG)
     assert run("evaluate", path).stderr.startswith(f"calibrant: {path}: is a PNG image")
 
 
 def test_the_reduction_of_two_columns_is_printed(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "two.csv"
-    path.write_text("y,prob_0,prob_1\n0,0.75,0.25\n1,0.5,0.5\n", encoding="utf-8")
+    path = file_of(tmp_path / "two.csv", "y,prob_0,prob_1\n0,0.75,0.25\n1,0.5,0.5\n")
     assert "reduction: confidence, the default for two columns" in run("evaluate", path).stderr
     assert "the default for two columns" not in run("evaluate", path, "--reduction", "class:1").stderr
 
 
 def test_weights_below_zero_are_counted_in_rows(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "weights.csv"
-    path.write_text("y,p,w\n0,0.5,1\n1,0.5,-1\n1,0.5,-2\n", encoding="utf-8")
+    path = file_of(tmp_path / "weights.csv", "y,p,w\n0,0.5,1\n1,0.5,-1\n1,0.5,-2\n")
     assert run("evaluate", path, "--weight", "w").stderr.endswith(
         "calibrant: weights: 2 of 3 are below 0, the first in row 2\n"
     )
 
 
 def test_the_offered_flags_repair_the_command(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "mail.csv"
-    path.write_text("y,p\nspam,0.9\nnot spam,0.2\nspam,0.6\nnot spam,0.7\n", encoding="utf-8")
+    path = file_of(tmp_path / "mail.csv", "y,p\nspam,0.9\nnot spam,0.2\nspam,0.6\nnot spam,0.7\n")
     refused = run("evaluate", path)
     commands = [shlex.split(line)[1:] for line in refused.stderr.splitlines()[-2:]]
     assert [words[-2:] for words in commands] == [["--pos-label", "spam"], ["--pos-label", "not spam"]]
@@ -286,16 +269,16 @@ def test_a_missing_column_is_reported_with_the_nearest_name(
 
 def test_semicolons_and_a_byte_order_mark_are_read_and_printed(run: Run, csv_text: str) -> None:
     plain = run("evaluate", "-", stdin=csv_text.encode())
-    found = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
-    assert found.stdout == plain.stdout
-    assert "separated by semicolons" in found.stderr
+    completed = run("evaluate", "-", stdin=b"\xef\xbb\xbf" + csv_text.replace(",", ";").encode())
+    assert completed.stdout == plain.stdout
+    assert "separated by semicolons" in completed.stderr
 
 
 def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: Path) -> None:
     rows = [line.split(",") for line in csv_text.splitlines()[1:]]
-    out = io.BytesIO()
-    np.savez(out, p=np.array([float(row[2]) for row in rows]), y=np.array([int(row[1]) for row in rows]))
-    assert run("evaluate", "-", stdin=out.getvalue()).stdout == run("evaluate", csv).stdout
+    file = io.BytesIO()
+    np.savez(file, p=np.array([float(row[2]) for row in rows]), y=np.array([int(row[1]) for row in rows]))
+    assert run("evaluate", "-", stdin=file.getvalue()).stdout == run("evaluate", csv).stdout
 
 
 @pytest.mark.parametrize(
@@ -317,18 +300,16 @@ def test_an_archive_of_numpy_is_read_from_a_pipe(run: Run, csv_text: str, csv: P
     ],
 )
 def test_a_wrong_request_names_its_flag(run: Run, csv: Path, arguments: list[str], code: int, message: str) -> None:
-    found = run("evaluate", csv, *arguments)
-    assert found.exit_code == code
-    assert message in " ".join(found.stderr.replace("│", " ").split())
-    assert "Traceback" not in found.stderr
+    error = error_of(run("evaluate", csv, *arguments), code)
+    assert message in " ".join(error.replace("│", " ").split())
+    assert "Traceback" not in error
 
 
 def test_a_missing_file_is_reported_by_its_name(run: Run, tmp_path: Path) -> None:
     missing = run("evaluate", tmp_path / "missing.csv")
     assert (missing.exit_code, missing.stderr) == (1, f"calibrant: {tmp_path}/missing.csv: No such file or directory\n")
-    folder = run("evaluate", tmp_path)
-    assert folder.exit_code == 2
-    assert "--prediction" in folder.stderr  # the files of a folder are read by the names of their columns
+    error = error_of(run("evaluate", tmp_path), 2)
+    assert "--prediction" in error  # the files of a folder are read by the names of their columns
 
 
 @pytest.mark.parametrize("group", ["maps", "jobs"])
@@ -349,8 +330,7 @@ def test_a_server_that_is_away_has_a_code_of_its_own(run: Run, csv: Path) -> Non
 
 
 def test_two_orders_of_the_columns_are_both_commands(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "encoded.csv"
-    path.write_text("label,prob_dog,prob_cat\n1,0.75,0.25\n0,0.25,0.75\n", encoding="utf-8")
+    path = file_of(tmp_path / "encoded.csv", "label,prob_dog,prob_cat\n1,0.75,0.25\n0,0.25,0.75\n")
     for flags in ([], ["--prediction", "prob_*"]):
         error = error_of(run("evaluate", path, *flags), 2)
         orders = ("--prediction prob_cat --prediction prob_dog", "--prediction prob_dog --prediction prob_cat")
@@ -360,13 +340,12 @@ def test_two_orders_of_the_columns_are_both_commands(run: Run, tmp_path: Path) -
 
 
 def test_class_names_with_commas_are_quoted_and_suggested_so(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "towns.csv"
-    path.write_text(
-        'label,p0,p1,p2\n"Paris, France",0.5,0.25,0.25\nBonn,0.25,0.5,0.25\nRome,0.25,0.25,0.5\n', encoding="utf-8"
+    path = file_of(
+        tmp_path / "towns.csv",
+        'label,p0,p1,p2\n"Paris, France",0.5,0.25,0.25\nBonn,0.25,0.5,0.25\nRome,0.25,0.25,0.5\n',
     )
     assert "--class-names 'Bonn,\"Paris, France\",Rome'" in run("evaluate", path).stderr
-    named = run("evaluate", path, "--class-names", '"Paris, France",Bonn,Rome', "--measure", "brier")
-    assert named.exit_code == 0
+    succeeds(run("evaluate", path, "--class-names", '"Paris, France",Bonn,Rome', "--measure", "brier"))
 
 
 def test_a_reduction_may_name_a_class_of_the_file(run: Run, tmp_path: Path) -> None:
@@ -383,8 +362,7 @@ def test_a_reduction_may_name_a_class_of_the_file(run: Run, tmp_path: Path) -> N
         assert named.exit_code == numbered.exit_code == 0, named.stderr
         if command[0] != "report":  # which has the time and the command
             assert named.stdout == numbered.stdout
-    by_size = run("diagram", path, "--diagram", "by-size", "--reduction", "class:dog", "--out", "-")
-    assert by_size.exit_code == 0
+    succeeds(run("diagram", path, "--diagram", "by-size", "--reduction", "class:dog", "--out", "-"))
 
 
 def test_one_column_is_that_of_class_1_for_every_command(run: Run, csv: Path) -> None:

@@ -71,8 +71,8 @@ def test_the_command_ends_with_status_2_and_the_reason(
         ([spam, "--name", "a", "--name", "b"], "there are 1 maps and 2 names"),
         (["serve"], "/opt/ml/model cannot be read"),
     ):
-        result = run("host", *arguments)
-        assert (result.exit_code, message in re.sub(r"[│\s]+", " ", result.output)) == (2, True), result.output
+        completed = run("host", *arguments)
+        assert (completed.exit_code, message in re.sub(r"[│\s]+", " ", completed.output)) == (2, True), completed.output
     for variable, value in (("AIP_HTTP_PORT", "80x"), ("AIP_PREDICT_ROUTE", "predict")):
         with monkeypatch.context() as patched:
             patched.setenv(variable, value)

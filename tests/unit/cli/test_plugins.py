@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from calibrant.cli import commands
 from calibrant.cli.main import app, own_commands
+from tests.commands import error_of
 
 #: A package with two commands, of which one cannot be loaded, and one that has the name of the library's own.
 ENTRY_POINTS = """[calibrant.commands]
@@ -46,17 +47,16 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plugin")
 def test_a_command_of_another_package_runs_and_is_listed() -> None:
-    found = CliRunner().invoke(app, ["greet", "Ada"])
-    assert (found.exit_code, found.stdout) == (0, "Hello Ada\n")
+    completed = CliRunner().invoke(app, ["greet", "Ada"])
+    assert (completed.exit_code, completed.stdout) == (0, "Hello Ada\n")
     assert "Greet someone." in CliRunner().invoke(app, ["--help"]).stdout
 
 
 @pytest.mark.usefixtures("plugin")
 def test_a_command_that_cannot_be_loaded_says_so_and_leaves_the_others_as_they_are() -> None:
     assert "evaluate" in CliRunner().invoke(app, ["--help"]).stdout
-    found = CliRunner().invoke(app, ["broken", "--anything", "else"])
-    assert found.exit_code == 1
-    assert "greeting:missing) cannot be loaded: AttributeError" in found.stderr
+    error = error_of(CliRunner().invoke(app, ["broken", "--anything", "else"]), 1)
+    assert "greeting:missing) cannot be loaded: AttributeError" in error
     assert CliRunner().invoke(app, ["greet", "Ada"]).exit_code == 0
 
 
@@ -92,7 +92,7 @@ def test_the_list_of_commands_loads_neither_server_nor_numbers() -> None:
     assert "serve" in listed.stdout
 
 
-def test_without_its_extra_the_command_prints_the_line_that_installs_it() -> None:
+def test_the_command_without_its_extra_prints_the_line_that_installs_it() -> None:
     code = "import sys; sys.modules['typer'] = None; from calibrant.cli import run; run()"
     refused = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, "")

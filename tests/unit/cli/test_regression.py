@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import norm
 
 import calibrant
-from tests.commands import error_of
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, notes_of, output_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 N = 400
@@ -52,34 +52,33 @@ def quantiles(tmp_path: Path) -> Path:
 
 
 def test_the_table_has_the_values_of_the_library(run: Run, normal: Path) -> None:
-    found = run("evaluate", normal, "--regression", "--interval", 0.9, "--group", "site")
-    assert found.exit_code == 0, found.stderr
-    lines = found.stdout.splitlines()
+    completed = run("evaluate", normal, "--regression", "--interval", 0.9, "--group", "site")
+    assert completed.exit_code == 0, completed.stderr
+    lines = completed.stdout.splitlines()
     assert lines[0] == "400 rows, normal"
     report = calibrant.evaluate_distribution(ROWS["y"], mean=ROWS["mean"], std=ROWS["std"], interval=0.9)
     for key, measure in report.measures.items():
         row = next(line.split() for line in lines if line.split()[:1] == [key])
         assert row[1] == f"{measure.value:.4f}"
     assert [line.split()[0] for line in lines if line.startswith(("north", "south"))] == ["north", "south"]
-    assert "std: column 'std' (inferred from its name)" in found.stderr
+    assert "std: column 'std' (inferred from its name)" in completed.stderr
     assert lines[-1] == "The 90 % interval is below each value."
 
 
 def test_json_is_the_document_of_the_report(run: Run, quantiles: Path) -> None:
-    found = run("evaluate", quantiles, "--regression", "--cluster", "day", "--json")
+    completed = run("evaluate", quantiles, "--regression", "--cluster", "day", "--json")
     expected = calibrant.evaluate_distribution(
         ROWS["y"], quantiles=QUANTILES, levels=LEVELS, clusters=ROWS["day"]
     ).to_dict()
-    assert json.loads(found.stdout) == json.loads(json.dumps(expected))
+    assert json.loads(completed.stdout) == json.loads(json.dumps(expected))
 
 
 def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
-    fitted = run(
-        "fit", quantiles, "--regression", "--by", "horizon", "--cluster", "day", "--support", "0,", "--out", path
+    notes = notes_of(
+        run("fit", quantiles, "--regression", "--by", "horizon", "--cluster", "day", "--support", "0,", "--out", path)
     )
-    assert fitted.exit_code == 0, fitted.stderr
-    assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", fitted.stderr)
+    assert re.search(r"cross-fitted gain of the quantile-score: 0\.\d+, \d", notes)
     expected = calibrant.fit_distribution(
         "averaged",
         ROWS["y"],
@@ -97,10 +96,10 @@ def test_a_map_is_fitted_evaluated_and_applied(run: Run, quantiles: Path, tmp_pa
     assert report["after"]["measures"]["crps"]["value"] < report["measures"]["crps"]["value"]
     assert "after (in-sample)" in run("evaluate", quantiles, "--regression", "--by", "horizon", "--map", path).stdout
 
-    out = tmp_path / "calibrated.csv"
-    assert run("calibrate", quantiles, "--map", path, "--by", "horizon", "--out", out).exit_code == 0
+    output = tmp_path / "calibrated.csv"
+    assert run("calibrate", quantiles, "--map", path, "--by", "horizon", "--out", output).exit_code == 0
     after = expected.apply(quantiles=QUANTILES, levels=LEVELS, by=ROWS["horizon"]).quantiles
-    written = np.genfromtxt(out, delimiter=",", names=True, deletechars="")
+    written = np.genfromtxt(output, delimiter=",", names=True, deletechars="")
     np.testing.assert_array_equal([written[f"calibrated_q{level}"] for level in LEVELS], after.T)
 
     arrays = tmp_path / "calibrated.npz"
@@ -127,10 +126,10 @@ def test_each_reading_of_a_calibrated_file_has_a_command(
 def test_a_map_that_returns_quantiles_is_compared_at_its_levels(run: Run, normal: Path, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
     assert run("fit", normal, "--regression", "--method", "quantile-recalibration", "--out", path).exit_code == 0
-    found = run("evaluate", normal, "--regression", "--map", path, "--json")
-    report = json.loads(found.stdout)
+    completed = run("evaluate", normal, "--regression", "--map", path, "--json")
+    report = json.loads(completed.stdout)
     assert report["kind"] == report["after"]["kind"] == "quantiles"
-    assert "before the map: quantiles at the levels of the map" in found.stderr
+    assert "before the map: quantiles at the levels of the map" in completed.stderr
 
 
 def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
@@ -138,12 +137,12 @@ def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
     path = _write(tmp_path / "intervals.csv", columns)
     error = error_of(run("evaluate", path, "--regression"), 1)
     assert "the level of the intervals is not in the file" in error
-    found = run(
+    completed = run(
         "evaluate", path, "--regression", "--level", 0.9, "--measure", "coverage", "--fail-above", "coverage=0.5"
     )
     inside = np.mean((ROWS["y"] >= QUANTILES[:, 0]) & (ROWS["y"] <= QUANTILES[:, -1]))
-    assert found.stdout.splitlines()[-1].split() == ["coverage", f"{inside:.4f}"]
-    assert found.exit_code == 4
+    assert completed.stdout.splitlines()[-1].split() == ["coverage", f"{inside:.4f}"]
+    assert completed.exit_code == 4
     map_path = tmp_path / "map.json"
     options = ("--regression", "--level", "0.9")
     assert run("fit", path, *options, "--method", "conformal", "--out", map_path).exit_code == 0
@@ -152,9 +151,11 @@ def test_intervals_have_their_level(run: Run, tmp_path: Path) -> None:
 
 
 def test_held_out_rows_are_scored(run: Run, quantiles: Path, tmp_path: Path) -> None:
-    found = run("fit", quantiles, "--regression", "--cluster", "day", "--holdout", 0.5, "--out", tmp_path / "map.json")
-    assert "calibrant: fitted averaged (quantiles) to 200 rows" in found.stderr
-    before, after = re.search(r"held-out \(200 rows\): crps ([\d.]+) -> ([\d.]+)", found.stderr).groups()  # type: ignore[union-attr]
+    completed = run(
+        "fit", quantiles, "--regression", "--cluster", "day", "--holdout", 0.5, "--out", tmp_path / "map.json"
+    )
+    assert "calibrant: fitted averaged (quantiles) to 200 rows" in completed.stderr
+    before, after = re.search(r"held-out \(200 rows\): crps ([\d.]+) -> ([\d.]+)", completed.stderr).groups()  # type: ignore[union-attr]
     assert float(after) < float(before)
 
 
@@ -187,18 +188,16 @@ def test_invalid_options_and_files_are_refused(
     run: Run, normal: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(normal.parent)
-    found = run(*arguments)
-    assert found.exit_code == code
-    assert message in " ".join(found.stderr.replace("│", " ").split())
+    assert message in " ".join(error_of(run(*arguments), code).replace("│", " ").split())
 
 
 def _ordered(path: Path, *, pending: int = 6) -> Path:
     """The rows with the times at which they were made and known; the last outcomes are missing."""
-    made = np.datetime64("2026-01-01") + ROWS["day"]
-    known = (made + 1).astype("U10")
+    origin = np.datetime64("2026-01-01") + ROWS["day"]
+    known = (origin + 1).astype("U10")
     observed = ROWS["y"].astype("U12")
     known[-pending:] = observed[-pending:] = ""
-    return _write(path, ROWS | {"y": observed, "made": made.astype("U10"), "known": known})
+    return _write(path, ROWS | {"y": observed, "made": origin.astype("U10"), "known": known})
 
 
 ORDER = ["--half-life", 7, "--time", "made", "--known", "known", "--label", "y"]
@@ -206,16 +205,14 @@ ORDER = ["--half-life", 7, "--time", "made", "--known", "known", "--label", "y"]
 
 @pytest.mark.parametrize("suffix", ["csv", "npz"])
 def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Path, suffix: str) -> None:
-    file, out = _ordered(tmp_path / "ordered.csv"), tmp_path / f"out.{suffix}"
+    file, output = _ordered(tmp_path / "ordered.csv"), tmp_path / f"out.{suffix}"
     more = ["--by", "horizon", "--option", "widen=1", "--support=-1000,"]
-    found = run("calibrate", file, *ORDER, *more, "--out", out)
-    assert found.exit_code == 0, found.stderr
-    assert "recalibrated 396 of 400 rows" in found.stderr
-    made, known = ROWS["day"].astype(float), ROWS["day"] + 1.0
+    assert "recalibrated 396 of 400 rows" in notes_of(run("calibrate", file, *ORDER, *more, "--out", output))
+    origin, known = ROWS["day"].astype(float), ROWS["day"] + 1.0
     known[-6:] = np.nan
     wanted = calibrant.recalibrate_in_order(
         ROWS["y"],
-        made,
+        origin,
         known,
         half_life=7.0,
         horizon=ROWS["horizon"],
@@ -224,10 +221,10 @@ def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Pat
         std=ROWS["std"],
     ).forecasts
     if suffix == "npz":
-        with np.load(out) as arrays:
+        with np.load(output) as arrays:
             np.testing.assert_allclose(arrays["variance"], wanted.variance, rtol=1e-12)
         return
-    table = pd.read_csv(out)
+    table = pd.read_csv(output)
     assert table.columns[-2:].tolist() == ["calibrated_mean", "calibrated_std"]
     np.testing.assert_allclose(table["calibrated_mean"], wanted.mean, rtol=1e-12)
     assert table["y"].isna().sum() == 6
@@ -260,9 +257,8 @@ def test_forecasts_are_recalibrated_in_the_order_of_time(run: Run, tmp_path: Pat
 def test_invalid_files_in_the_order_of_time_are_refused(
     run: Run, tmp_path: Path, arguments: list[object], code: int, message: str
 ) -> None:
-    found = run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments)
-    assert found.exit_code == code, found.stderr
-    assert message in " ".join(found.stderr.replace("│", " ").split())
+    error = error_of(run("calibrate", _ordered(tmp_path / "ordered.csv"), *arguments), code)
+    assert message in " ".join(error.replace("│", " ").split())
 
 
 def test_a_map_of_the_other_kind_is_refused(run: Run, normal: Path, csv: Path, tmp_path: Path) -> None:
@@ -283,8 +279,7 @@ def test_diagrams_are_drawn(run: Run, normal: Path, tmp_path: Path, monkeypatch:
     assert run("diagram", normal, "--regression").stderr.splitlines()[-1] == "calibrant: wrote coverage.svg"
     assert "coverage of 90 % intervals" in Path("coverage.svg").read_text("utf-8")
     assert run("fit", normal, "--regression", "--method", "variance-scaling", "--out", "map.json").exit_code == 0
-    after = run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png")
-    assert after.exit_code == 0, after.stderr
+    succeeds(run("diagram", normal, "--regression", "--diagram", "pit", "--map", "map.json", "--out", "pit.png"))
     assert Path("pit.png").read_bytes().startswith(b"\x89PNG")
     refused = run("diagram", normal, "--regression", "--diagram", "fan", "--time", "day")
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
@@ -299,8 +294,7 @@ def test_a_report_has_its_command_and_python_that_repeats_it(
     run: Run, quantiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = run("report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html")
-    assert made.exit_code == 0, made.stderr
+    succeeds(run("report", quantiles.name, "--regression", "--cluster", "day", "--by", "horizon", "--out", "page.html"))
     page = unescape(Path("page.html").read_text("utf-8"))
     assert "90 % intervals contain" in page
     command = re.search(r"<pre><code>calibrant (report [^<]*?)\s*</code>", page)
@@ -318,8 +312,7 @@ def test_a_report_of_a_map_shows_how_to_apply_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("fit", quantiles.name, "--regression", "--by", "horizon", "--out", "map.json").exit_code == 0
-    made = run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json")
-    assert made.exit_code == 0, made.stderr
+    succeeds(run("report", quantiles.name, "--regression", "--by", "horizon", "--map", "map.json"))
     page = unescape(Path("report.html").read_text("utf-8"))
     names: dict[str, object] = {}
     for block in re.findall(r"<pre><code>(from pathlib.*?)</code></pre>", page, re.DOTALL):
@@ -343,8 +336,8 @@ def test_other_files_are_not_taken_for_forecasts(run: Run, tmp_path: Path) -> No
 
 
 def test_a_misspelt_column_of_a_part_is_suggested_as_that_part(run: Run, normal: Path) -> None:
-    found = run("evaluate", normal, "--regression", "--prediction", "mean=maen", "--prediction", "std=std")
-    assert found.stderr.endswith("did you mean --prediction mean=mean?\n")
+    completed = run("evaluate", normal, "--regression", "--prediction", "mean=maen", "--prediction", "std=std")
+    assert completed.stderr.endswith("did you mean --prediction mean=mean?\n")
 
 
 def test_calibrate_needs_no_option_for_forecasts(run: Run, normal: Path) -> None:
@@ -369,23 +362,20 @@ def test_the_command_for_an_ensemble_runs(run: Run, tmp_path: Path, names: list[
     message, command = error.splitlines()
     assert f"name them as samples={wildcard}:" in message
     assert command.endswith(f" --prediction 'samples={wildcard}'")
-    found = run(*shlex.split(command)[1:])
-    assert found.exit_code == 0, found.stderr
-    values = frame.to_numpy()
-    expected = calibrant.evaluate_distribution(pd.read_csv(path)["y"], samples=values, measures=["crps"])
-    assert f"{expected['crps'].value:.4f}" in found.stdout
+    printed = output_of(run(*shlex.split(command)[1:]))
+    samples = frame.to_numpy()
+    expected = calibrant.evaluate_distribution(pd.read_csv(path)["y"], samples=samples, measures=["crps"])
+    assert f"{expected['crps'].value:.4f}" in printed
 
 
 def test_numbered_columns_that_are_no_ensemble_are_not_offered(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "years.csv"
-    path.write_text("y,2020,2021,2022,2023,2024\n1,1,2,3,4,5\n", encoding="utf-8")
+    path = file_of(tmp_path / "years.csv", "y,2020,2021,2022,2023,2024\n1,1,2,3,4,5\n")
     refused = run("evaluate", path, "--regression")
     assert (refused.exit_code, "ensemble" in refused.stderr) == (1, False)
 
 
 def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "ends.csv"
-    path.write_text("y,lower,upper\n1,0,2\n2,1,3\n", encoding="utf-8")
+    path = file_of(tmp_path / "ends.csv", "y,lower,upper\n1,0,2\n2,1,3\n")
     assert run("evaluate", path, "--regression").stderr.endswith("set it, such as 0.9 (--level 0.9)\n")
     path.write_text('y,quantiles\n1,"[0, 1, 2]"\n2,"[1, 2, 3]"\n', encoding="utf-8")
     assert run("evaluate", path, "--regression").stderr.endswith("0.5 and 0.95 (--levels 0.05,0.5,0.95)\n")
@@ -393,7 +383,6 @@ def test_levels_that_are_missing_are_named_as_options(run: Run, tmp_path: Path) 
 
 
 def test_long_files_of_quantiles_and_samples_are_pivoted(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "long.csv"
-    path.write_text("id,quantile,value\n1,0.1,1\n1,0.9,2\n", encoding="utf-8")
+    path = file_of(tmp_path / "long.csv", "id,quantile,value\n1,0.1,1\n1,0.9,2\n")
     output = run("evaluate", path, "--regression").stderr
     assert "frame.pivot(index=..., columns='quantile', values=...).reset_index()" in output

@@ -38,6 +38,6 @@ def test_a_report_has_the_same_fields_from_a_server_as_from_this_process(
     )
     report = report_document(evaluation.run(evaluation.check(read_batch(P, Y), groups)), "map_1" if mapped else None)
     sent = orjson.loads(orjson.dumps(report, option=orjson.OPT_SERIALIZE_NUMPY))
-    found = as_sent(decode(ReportAnswer, sent))
-    assert found == sent
-    assert orjson.dumps(found) == orjson.dumps(as_answered(report))
+    document = as_sent(decode(ReportAnswer, sent))
+    assert document == sent
+    assert orjson.dumps(document) == orjson.dumps(as_answered(report))

@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from calibrant.cli.rows import command_line
-from tests.commands import error_of
-from tests.unit.cli.conftest import Run
+from tests.commands import error_of, notes_of, succeeds
+from tests.unit.cli.conftest import Run, file_of
 from tests.unit.reports.reading import Page
 
 
@@ -29,16 +29,14 @@ def npz(tmp_path: Path) -> Path:
     return path
 
 
-def made(run: Run, path: Path, *flags: str | Path) -> Page:
-    out = path.with_name("report.html")
-    found = run("report", path, *flags, "--out", out)
-    assert found.exit_code == 0, found.stderr
-    assert found.stderr.splitlines()[-1] == f"calibrant: wrote {out}"
-    return Page(out.read_text("utf-8"))
+def page_of(run: Run, path: Path, *flags: str | Path) -> Page:
+    output = path.with_name("report.html")
+    assert notes_of(run("report", path, *flags, "--out", output)).splitlines()[-1] == f"calibrant: wrote {output}"
+    return Page(output.read_text("utf-8"))
 
 
 def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) -> None:
-    page = made(run, npz, "--scale", "logit", "--weight", "w")
+    page = page_of(run, npz, "--scale", "logit", "--weight", "w")
     fitting, command, options, _, python = (block.text for block in page.all("pre"))
     assert json.loads(options)["scale"] == "logit"
     assert "groups" not in python
@@ -58,7 +56,7 @@ def test_a_report_of_logits_is_made_again_by_its_own_lines(run: Run, npz: Path) 
 
 @pytest.mark.slow
 def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) -> None:
-    *_, curl, python = (block.text for block in made(run, csv, "--group", "site").all("pre"))
+    *_, curl, python = (block.text for block in page_of(run, csv, "--group", "site").all("pre"))
     assert '"predictions", "labels" and "groups"' in curl
     scope: dict[str, Any] = {}
     assert "resamples=1000" in python
@@ -68,38 +66,37 @@ def test_the_lines_of_a_report_of_groups_have_the_groups(run: Run, csv: Path) ->
 
 @pytest.mark.parametrize("name", ["r.pdf", "r.json"])
 def test_a_report_is_written_only_to_a_file_for_html(run: Run, csv: Path, name: str) -> None:
-    out = csv.with_name(name)
-    assert f"must end in .html or .htm, not {out.suffix}" in error_of(run("report", csv, "--out", out), 2)
-    assert not out.exists()
+    output = csv.with_name(name)
+    assert f"must end in .html or .htm, not {output.suffix}" in error_of(run("report", csv, "--out", output), 2)
+    assert not output.exists()
 
 
 @pytest.mark.parametrize("name", ["r.HTM", "report"])
 def test_a_report_needs_no_suffix(run: Run, csv: Path, name: str) -> None:
-    made = run("report", csv, "--out", csv.with_name(name))
-    assert made.exit_code == 0, made.stderr
+    succeeds(run("report", csv, "--out", csv.with_name(name)))
     assert csv.with_name(name).read_text("utf-8").startswith("<!doctype html>")
 
 
-def test_a_map_and_named_columns_stand_in_the_lines(run: Run, csv: Path, tmp_path: Path) -> None:
+def test_the_lines_name_the_map_and_the_columns(run: Run, csv: Path, tmp_path: Path) -> None:
     document = tmp_path / "map.json"
     assert run("fit", csv, "--method", "platt", "--out", document).exit_code == 0
-    page = made(run, csv, "--label", "y", "--prediction", "p", "--map", document)
+    page = page_of(run, csv, "--label", "y", "--prediction", "p", "--map", document)
     scope: dict[str, Any] = {}
     exec(page.all("pre")[-1].text, scope)
-    asked = ("--map", document, "--measure", "ece", "--json")
-    answer = json.loads(run("evaluate", csv, *asked).stdout)
+    flags = ("--map", document, "--measure", "ece", "--json")
+    answer = json.loads(run("evaluate", csv, *flags).stdout)
     assert scope["report"].after["ece"].value == answer["after"]["measures"]["ece"]["value"]
 
 
 def test_settings_of_the_environment_are_not_in_the_lines(run: Run, csv: Path) -> None:
-    page = made(run, csv)
+    page = page_of(run, csv)
     assert "--server" not in page.all("pre")[-3].text
 
 
-def test_on_standard_output_there_is_the_report_alone(run: Run, csv: Path) -> None:
-    found = run("report", csv, "--out", "-")
-    assert found.stdout.startswith("<!doctype html>")
-    assert "wrote" not in found.stderr
+def test_the_report_alone_is_on_standard_output(run: Run, csv: Path) -> None:
+    completed = run("report", csv, "--out", "-")
+    assert completed.stdout.startswith("<!doctype html>")
+    assert "wrote" not in completed.stderr
 
 
 def test_a_url_with_a_password_is_left_out_of_the_line() -> None:
@@ -127,16 +124,14 @@ def scores(tmp_path: Path) -> Path:
         f"{y[i]},{true[i]:.4f},{true[i] ** 2:.4f},{'' if i < 5 else f'{true[i] / 2:.4f}'},{'ns'[i % 2]}"
         for i in range(400)
     ]
-    path = tmp_path / "scores.csv"
-    path.write_text("\n".join(["y,model_a,model_b,late,site", *rows, ""]), encoding="utf-8")
-    return path
+    return file_of(tmp_path / "scores.csv", "\n".join(["y,model_a,model_b,late,site", *rows, ""]))
 
 
 MODELS = ("--prediction", "model_a", "--prediction", "model_b")
 
 
 def test_columns_that_cannot_be_classes_are_compared_as_models(run: Run, scores: Path) -> None:
-    page = made(run, scores, *MODELS, "--group", "site")
+    page = page_of(run, scores, *MODELS, "--group", "site")
     command, _, curl, python = (block.text for block in page.all("pre"))
     assert shlex.split(command)[2:7] == [str(scores), *MODELS]
     assert '"$CALIBRANT_URL/compare"' in curl
@@ -149,23 +144,20 @@ def test_columns_that_cannot_be_classes_are_compared_as_models(run: Run, scores:
 
 
 def test_models_in_standard_input_are_compared(run: Run, scores: Path, tmp_path: Path) -> None:
-    out = tmp_path / "piped.html"
-    result = run("report", "-", *MODELS, "--out", out, stdin=scores.read_bytes())
-    assert result.exit_code == 0, result.stderr
-    assert "each P(Y=1) of a model" in result.stderr
-    assert "Verdict on the models" in out.read_text("utf-8")
+    output = tmp_path / "piped.html"
+    assert "each P(Y=1) of a model" in notes_of(run("report", "-", *MODELS, "--out", output, stdin=scores.read_bytes()))
+    assert "Verdict on the models" in output.read_text("utf-8")
 
 
 def test_rows_that_a_model_lacks_are_left_out_for_all(run: Run, scores: Path) -> None:
-    page = made(run, scores, *MODELS, "--prediction", "late", "--drop-missing")
+    page = page_of(run, scores, *MODELS, "--prediction", "late", "--drop-missing")
     assert "395" in [fact.text for fact in page.all("bdi")]
 
 
 def test_columns_that_sum_to_1_stay_classes(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "sums.csv"
-    path.write_text("y,a,b\n" + "0,0.75,0.25\n1,0.5,0.5\n" * 50, encoding="utf-8")
-    out = made(run, path, "--prediction", "a", "--prediction", "b")
-    assert "Verdict on the models" not in out.all("section")[0].text
+    path = file_of(tmp_path / "sums.csv", "y,a,b\n" + "0,0.75,0.25\n1,0.5,0.5\n" * 50)
+    page = page_of(run, path, "--prediction", "a", "--prediction", "b")
+    assert "Verdict on the models" not in page.all("section")[0].text
 
 
 def test_columns_that_no_option_names_are_not_compared(run: Run, scores: Path) -> None:
@@ -192,7 +184,6 @@ def test_more_models_than_a_comparison_has_are_refused(run: Run, tmp_path: Path)
 
 def test_a_report_with_a_map_of_segments_applies_it_to_the_features_of_the_file(run: Run, csv: Path) -> None:
     document = csv.with_name("map.json")
-    fitted = run("fit", csv, "--method", "segments", "--feature", "site", "--out", document)
-    assert fitted.exit_code == 0, fitted.stderr
-    page = made(run, csv, "--map", document)
+    succeeds(run("fit", csv, "--method", "segments", "--feature", "site", "--out", document))
+    page = page_of(run, csv, "--map", document)
     assert any(part.attributes.get("id") == "report-segments" for part in page.elements)

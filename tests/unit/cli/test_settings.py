@@ -27,14 +27,14 @@ from workers.alive import given_url
 from workers.settings import WorkerSettings
 
 
-def shown_by(result: Result) -> dict[str, str]:
+def shown_by(completed: Result) -> dict[str, str]:
     """The settings that a command printed."""
-    return dict(line.split("=", 1) for line in result.output.splitlines())
+    return dict(line.split("=", 1) for line in completed.output.splitlines())
 
 
-def message_of(result: Result) -> str:
+def message_of(completed: Result) -> str:
     """The error of a command without its frame."""
-    return re.sub(r"[│\s]+", " ", result.output)
+    return re.sub(r"[│\s]+", " ", completed.output)
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_settings_are_shown_as_an_environment_file_without_the_store_and_its_pas
 ) -> None:
     monkeypatch.setenv("CALIBRANT_REDIS_URL", "redis://:hidden@127.0.0.1:1")
     monkeypatch.setenv("CALIBRANT_QUOTA_MAPS", "7")
-    result = run(command, "--drain-seconds", "3", "--show-settings")
-    assert (result.exit_code, "hidden" in result.output) == (0, False)
-    shown = shown_by(result)
+    completed = run(command, "--drain-seconds", "3", "--show-settings")
+    assert (completed.exit_code, "hidden" in completed.output) == (0, False)
+    shown = shown_by(completed)
     assert shown["CALIBRANT_REDIS_URL"] == "redis://127.0.0.1:1/0"
     defaults = {variable_of(setting.name): setting.default for setting in settings_of(kind)}
     changed = {"CALIBRANT_QUOTA_MAPS": 7, "CALIBRANT_DRAIN_SECONDS": 3.0}
@@ -78,9 +78,9 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("CALIBRANT_MAX_ROW", "hidden")
-    result = run(command)
-    assert (result.exit_code, "hidden" in result.output) == (2, False)
-    assert "CALIBRANT_MAX_ROW is not a setting; did you mean CALIBRANT_MAX_ROWS?" in message_of(result)
+    completed = run(command)
+    assert (completed.exit_code, "hidden" in completed.output) == (2, False)
+    assert "CALIBRANT_MAX_ROW is not a setting; did you mean CALIBRANT_MAX_ROWS?" in message_of(completed)
 
 
 @pytest.mark.parametrize("command", ["api", "worker"])
@@ -93,8 +93,8 @@ def test_variables_of_other_commands_and_of_the_client_are_accepted(
 
 
 def test_settings_of_the_api_and_of_the_workers_are_declared_once() -> None:
-    names = [{each.name for each in dataclasses.fields(kind)} for kind in (Settings, WorkerSettings)]
-    assert names[0] & names[1] == {each.name for each in dataclasses.fields(SharedSettings)}
+    names = [{field.name for field in dataclasses.fields(kind)} for kind in (Settings, WorkerSettings)]
+    assert names[0] & names[1] == {field.name for field in dataclasses.fields(SharedSettings)}
 
 
 # --- Settings of a supervisor reach its workers
@@ -107,15 +107,15 @@ def _other_than_default(setting: Setting) -> object:
 
 
 def test_each_setting_of_a_supervisor_is_read_by_its_workers_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {setting.name: _other_than_default(setting) for setting in settings_of(WorkerSettings)}
+    changed = {setting.name: _other_than_default(setting) for setting in settings_of(WorkerSettings)}
     defaults = {setting.name: setting.default for setting in settings_of(SharedSettings)}
-    for name in values:
+    for name in changed:
         monkeypatch.delenv(variable_of(name), raising=False)
     assert {name: shared_setting(name) for name in defaults} == defaults
-    for variable, text in variables_of(WorkerSettings("redis://h", **values)).items():  # type: ignore[arg-type]
+    for variable, text in variables_of(WorkerSettings("redis://h", **changed)).items():  # type: ignore[arg-type]
         monkeypatch.setenv(variable, text)
-    assert {name: shared_setting(name) for name in defaults} == {name: values[name] for name in defaults}
-    assert {os.environ[variable_of(name)] for name in values} == set(map(str, values.values()))
+    assert {name: shared_setting(name) for name in defaults} == {name: changed[name] for name in defaults}
+    assert {os.environ[variable_of(name)] for name in changed} == set(map(str, changed.values()))
 
 
 def test_a_misspelt_setting_is_an_error_in_a_worker() -> None:
@@ -128,7 +128,7 @@ def test_a_misspelt_setting_is_an_error_in_a_worker() -> None:
 
 @pytest.mark.parametrize(
     "checked",
-    [one for kind in (Settings, WorkerSettings) for one in settings_of(kind) if one.check is not None],
+    [setting for kind in (Settings, WorkerSettings) for setting in settings_of(kind) if setting.check is not None],
     ids=lambda checked: checked.name,
 )
 def test_the_example_of_a_setting_is_a_valid_text_that_is_not_the_default(checked: Setting) -> None:
@@ -171,9 +171,9 @@ def test_a_number_out_of_range_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, setting: Setting, value: str
 ) -> None:
     monkeypatch.setenv(variable_of(setting.name), value)
-    result = run(command, "--show-settings")
-    assert result.exit_code == 2
-    assert variable_of(setting.name) in result.output
+    completed = run(command, "--show-settings")
+    assert completed.exit_code == 2
+    assert variable_of(setting.name) in completed.output
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_text_that_could_have_no_effect_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(variable_of(name), value)
-    result = run(command, "--show-settings")
-    assert result.exit_code == 2
-    assert message in message_of(result)
+    completed = run(command, "--show-settings")
+    assert completed.exit_code == 2
+    assert message in message_of(completed)
 
 
 # --- Files of settings
@@ -229,8 +229,8 @@ def test_a_file_of_settings_yields_to_variables_and_flags(
     monkeypatch.setenv("CALIBRANT_CONFIG", str(config))
     shown = shown_by(run("api", "--max-rows", "90", "--show-settings"))
     names = ("QUOTA_MAPS", "RATE_LIMIT", "MAX_ROWS", "CORS_ORIGINS", "DRAIN_SECONDS", "REDIS_URL")
-    values = ("7", "80", "90", "https://a.example,*", "2.5", "redis://h:1/2")
-    assert tuple(shown[f"CALIBRANT_{name}"] for name in names) == values
+    expected = ("7", "80", "90", "https://a.example,*", "2.5", "redis://h:1/2")
+    assert tuple(shown[f"CALIBRANT_{name}"] for name in names) == expected
     of_worker = shown_by(run("worker", "--show-settings"))
     assert (of_worker["CALIBRANT_WARM"], of_worker["CALIBRANT_PROCESSES"]) == ("True", "4")
 
@@ -269,9 +269,9 @@ def test_a_wrong_file_of_settings_is_refused(
 ) -> None:
     if content is not None:
         config.write_text(content)
-    result = run(*command, "--config", config)
-    assert result.exit_code == 2
-    assert message in message_of(result)
+    completed = run(*command, "--config", config)
+    assert completed.exit_code == 2
+    assert message in message_of(completed)
 
 
 def test_the_health_check_of_workers_reads_the_file_of_settings(config: Path) -> None:

@@ -14,7 +14,7 @@ class IngestionResult(NamedTuple):
     """What a call returned or gave, the requests that it made, and the seconds of its pauses."""
 
     value: Any
-    given: list[Any]
+    items: list[Any]
     requests: list[Request]
     pauses: list[float]
 
@@ -23,9 +23,9 @@ def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
     return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
 
 
-def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> IngestionResult:
+def take(steps: Generator[Any, Any, Any], answers: Sequence[Any]) -> IngestionResult:
     """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
-    left, given = list(came), []
+    left, items = list(answers), []
     requests: list[Request] = []
     pauses: list[float] = []
     outcome: Outcome = (None, None)
@@ -34,11 +34,11 @@ def take(steps: Generator[Any, Any, Any], came: Sequence[Any]) -> IngestionResul
         if isinstance(step, Pause):
             pauses.append(step.seconds)
         elif isinstance(step, Item):
-            given.append(step.value)
+            items.append(step.value)
         else:
             if isinstance(step, Send | Open):
                 requests.append(step.request)
             reply = left.pop(0)
             outcome = (None, reply) if isinstance(reply, httpx.TransportError) else (reply, None)
     assert not left
-    return IngestionResult(step.value, given, requests, pauses)
+    return IngestionResult(step.value, items, requests, pauses)

@@ -54,10 +54,10 @@ SECRET = "data-of-the-caller"
 
 
 def test_missing_fields_have_their_defaults_and_new_fields_are_ignored() -> None:
-    found = decode(JobSummary, JOB | {"progress": {"done": 3, "later": 1}, "later": {"a": 1}, "status": "paused"})
-    assert found.progress == Progress(done=3, total=0, stage="")
-    assert found.problem is None
-    assert found.to_dict()["status"] == "paused"
+    job = decode(JobSummary, JOB | {"progress": {"done": 3, "later": 1}, "later": {"a": 1}, "status": "paused"})
+    assert job.progress == Progress(done=3, total=0, stage="")
+    assert job.problem is None
+    assert job.to_dict()["status"] == "paused"
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_a_document_of_a_union_is_read_as_its_kind() -> None:
 
 
 def test_answers_are_frozen_values_that_are_compared_copied_and_pickled() -> None:
-    found = decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
+    job = decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
     with pytest.raises(dataclasses.FrozenInstanceError):
-        found.status = "failed"  # type: ignore[misc]
-    assert found == decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
-    assert found != decode(JobAnswer, JOB)
-    assert dataclasses.replace(found, status="failed").status == "failed"
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert not hasattr(found, "__dict__")
-    assert repr(found).startswith("JobAnswer(id='job_1', kind='fit', status='queued', progress=Progress(done=0")
+        job.status = "failed"  # type: ignore[misc]
+    assert job == decode(JobAnswer, JOB | {"result": {"map": "map_1"}})
+    assert job != decode(JobAnswer, JOB)
+    assert dataclasses.replace(job, status="failed").status == "failed"
+    assert pickle.loads(pickle.dumps(job)) == job
+    assert not hasattr(job, "__dict__")
+    assert repr(job).startswith("JobAnswer(id='job_1', kind='fit', status='queued', progress=Progress(done=0")
 
 
 def test_the_json_of_an_answer_has_every_field_and_shares_no_object_with_it() -> None:

@@ -43,21 +43,21 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize("given", VECTORS, ids=lambda each: type(each).__name__)
-def test_numbers_of_a_vector_are_the_same_whatever_holds_them(given: Any) -> None:
-    np.testing.assert_array_equal(numbers_of(given, "predictions"), P)
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda container: type(container).__name__)
+def test_numbers_of_a_vector_are_the_same_in_every_container(vector: Any) -> None:
+    np.testing.assert_array_equal(numbers_of(vector, "predictions"), P)
 
 
-@pytest.mark.parametrize("given", MATRICES, ids=lambda each: type(each).__name__)
-def test_columns_are_classes_in_order(given: Any) -> None:
-    np.testing.assert_array_equal(numbers_of(given, "predictions"), PROBS)
+@pytest.mark.parametrize("matrix", MATRICES, ids=lambda container: type(container).__name__)
+def test_columns_are_classes_in_order(matrix: Any) -> None:
+    np.testing.assert_array_equal(numbers_of(matrix, "predictions"), PROBS)
 
 
 @pytest.mark.parametrize(
-    "given", [np.array(P, np.float32), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)]
+    "predictions", [np.array(P, np.float32), pd.Series(P, dtype="float32"), pl.Series(P, dtype=pl.Float32)]
 )
-def test_single_precision_stays_single_precision_on_the_wire(given: Any) -> None:
-    arrays, _ = split_rows({"predictions": given})
+def test_single_precision_stays_single_precision_on_the_wire(predictions: Any) -> None:
+    arrays, _ = split_rows({"predictions": predictions})
     assert unpack(pack(arrays))["predictions"].dtype == np.float32
 
 
@@ -74,11 +74,11 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), MISSING)
-def test_missing_values_are_refused_with_their_place_before_sending(given: Any, said: str) -> None:
+@pytest.mark.parametrize(("predictions", "message"), MISSING)
+def test_missing_values_are_refused_with_their_place_before_sending(predictions: Any, message: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
-        split_rows({"predictions": given})
-    assert str(refusal.value).startswith(said)
+        split_rows({"predictions": predictions})
+    assert str(refusal.value).startswith(message)
 
 
 UNUSABLE = [
@@ -91,15 +91,15 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("field", "given", "said"), UNUSABLE)
-def test_unsendable_values_are_refused_with_a_readable_error(field: str, given: Any, said: str) -> None:
+@pytest.mark.parametrize(("field", "container", "message"), UNUSABLE)
+def test_unsendable_values_are_refused_with_a_readable_error(field: str, container: Any, message: str) -> None:
     with pytest.raises(UnusableRows) as refusal:
-        split_rows({field: given})
-    assert str(refusal.value).startswith(said)
+        split_rows({field: container})
+    assert str(refusal.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("given", "dtype"),
+    ("container", "dtype"),
     [
         ([True, False], np.uint8),
         (np.array([0, 1]), np.uint8),
@@ -109,14 +109,14 @@ def test_unsendable_values_are_refused_with_a_readable_error(field: str, given: 
         ([0.0, 1.0], np.float64),
     ],
 )
-def test_labels_travel_in_the_fewest_bytes_that_hold_them(given: Any, dtype: type) -> None:
-    labels = labels_of(given)
+def test_labels_travel_in_the_fewest_bytes_that_hold_them(container: Any, dtype: type) -> None:
+    labels = labels_of(container)
     assert labels.dtype == dtype
-    np.testing.assert_array_equal(labels, np.asarray(given))
+    np.testing.assert_array_equal(labels, np.asarray(container))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "names_in",
     [
         ["x", "yy"],
         np.array(["x", "yy"]),
@@ -127,8 +127,8 @@ def test_labels_travel_in_the_fewest_bytes_that_hold_them(given: Any, dtype: typ
         pa.array(["x", "yy"]),
     ],
 )
-def test_names_of_groups_are_text_whatever_holds_them(given: Any) -> None:
-    names = names_of(given)
+def test_names_of_groups_are_text_in_every_container(names_in: Any) -> None:
+    names = names_of(names_in)
     assert (names.dtype.kind, names.tolist()) == ("U", ["x", "yy"])
 
 
@@ -162,8 +162,8 @@ def test_using_the_client_imports_no_library_of_frames() -> None:
         "split_rows({'predictions': [0.5], 'labels': [1], 'groups': ['a']})\n"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'torch', 'service', 'scipy'} & set(sys.modules)))"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "[]"
 
 
 def test_an_argument_that_a_call_does_not_have_is_explained() -> None:
@@ -182,7 +182,7 @@ def test_an_argument_that_a_call_does_not_have_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "given", "message"),
+    ("call", "options", "message"),
     [
         ("evaluate", {"measure": "ece"}, "'measure'; did you mean measures?"),
         ("evaluate", {"confidence": 0.9}, "'confidence'; pass interval"),
@@ -192,11 +192,11 @@ def test_an_argument_that_a_call_does_not_have_is_explained() -> None:
     ],
 )
 def test_an_unknown_argument_of_a_call_is_compared_with_all_its_arguments(
-    call: str, given: dict[str, Any], message: str
+    call: str, options: dict[str, Any], message: str
 ) -> None:
     first = ["reliability"] if call == "diagram" else []
     with Calibrant("http://127.0.0.1:9") as client, pytest.raises(TypeError) as refused:
-        getattr(client, call)(*first, P, [0, 1, 1], **given)
+        getattr(client, call)(*first, P, [0, 1, 1], **options)
     assert str(refused.value).endswith(message)
 
 

@@ -33,25 +33,25 @@ def _taken(**counts: Any) -> bytes:
 
 def test_rows_go_in_pieces_each_under_its_own_key_and_are_counted_together() -> None:
     refused = [{"row": 1, "code": "out-of-range", "detail": "is above 1"}]
-    came = [
+    answers = [
         answer(content=_taken(accepted=2, joined=1)),
         answer(content=_taken(accepted=1, refused=1, refusals=refused)),
         answer(content=_taken(duplicates=1, new_field=3)),
     ]
-    found = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), came)
-    assert [request.path for request in found.requests] == ["/monitors/a%2Fb/rows"] * 3
-    assert [request.headers["Idempotency-Key"] for request in found.requests] == ["k-0", "k-2", "k-4"]
-    assert (found.value.accepted, found.value.joined, found.value.duplicates) == (3, 1, 1)
-    assert [refusal.row for refusal in found.value.refusals] == [3]
-    sent = [unpack(request.content or b"") for request in found.requests]
+    outcome = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), answers)
+    assert [request.path for request in outcome.requests] == ["/monitors/a%2Fb/rows"] * 3
+    assert [request.headers["Idempotency-Key"] for request in outcome.requests] == ["k-0", "k-2", "k-4"]
+    assert (outcome.value.accepted, outcome.value.joined, outcome.value.duplicates) == (3, 1, 1)
+    assert [refusal.row for refusal in outcome.value.refusals] == [3]
+    sent = [unpack(request.content or b"") for request in outcome.requests]
     assert [piece["ids"].tolist() for piece in sent] == [["a", "b"], ["c", "d"], ["ü"]]
     assert np.concatenate([piece["predictions"] for piece in sent]).tolist() == P
 
 
-def test_predictions_and_labels_bear_keys_of_their_own_where_nobody_gave_one() -> None:
-    one = take(send_predictions(Patience(), "m", IDS, P, groups=["x"] * 5, piece=3), [answer(content=_taken())] * 2)
+def test_predictions_and_labels_have_keys_of_their_own_if_the_caller_gives_none() -> None:
+    first = take(send_predictions(Patience(), "m", IDS, P, groups=["x"] * 5, piece=3), [answer(content=_taken())] * 2)
     other = take(send_labels(Patience(), "m", IDS, [True, False, True, True, False]), [answer(content=_taken())])
-    assert [request.path for request in (*one.requests, *other.requests)] == [
+    assert [request.path for request in (*first.requests, *other.requests)] == [
         "/monitors/m/predictions",
         "/monitors/m/predictions",
         "/monitors/m/labels",
@@ -95,7 +95,7 @@ def test_times_of_every_type_are_sent_as_times_in_utc(times: Callable[[], Any]) 
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("rows", "message"),
     [
         ({"ids": [1.0, 2.0], "labels": [0, 1]}, "ids: must be strings or integers, not float64"),
         ({"ids": ["a", None], "labels": [0, 1]}, "ids: 1 value is missing"),
@@ -106,9 +106,9 @@ def test_times_of_every_type_are_sent_as_times_in_utc(times: Callable[[], Any]) 
         ({"timestamps": ["noon"]}, "timestamps must be numbers or dates in ISO 8601"),
     ],
 )
-def test_unsendable_rows_are_refused_before_any_is_sent(given: dict[str, Any], message: str) -> None:
+def test_unsendable_rows_are_refused_before_any_is_sent(rows: dict[str, Any], message: str) -> None:
     with pytest.raises(UnusableRows, match=message):
-        arrays_of(given)
+        arrays_of(rows)
 
 
 def test_an_argument_of_a_wrong_type_is_named() -> None:
@@ -137,7 +137,7 @@ def test_a_row_without_group_is_sent_without_one_in_every_form(groups: Callable[
 
 
 def test_no_rows_are_sent_as_none() -> None:
-    found = take(send_predictions(Patience(), "m", [], np.array([])), [answer(content=_taken())])
-    sent = unpack(found.requests[0].content or b"")
+    outcome = take(send_predictions(Patience(), "m", [], np.array([])), [answer(content=_taken())])
+    sent = unpack(outcome.requests[0].content or b"")
     assert [len(sent["ids"]), len(sent["predictions"])] == [0, 0]
     assert sent["ids"].dtype.kind == "U"

@@ -31,15 +31,15 @@ OTHER = replace(REVIEWED, id="proposal_2", map="map_2")
 def test_a_decision_about_a_reviewed_proposal_has_the_tag_of_that_one(
     decide: Any, path: str, waiting: Proposal, tag: str
 ) -> None:
-    found = answer(200, orjson.dumps(waiting.to_dict()), ETag='"of-waiting"')
-    taken = take(decide(Patience(), "inbox", if_match=REVIEWED), [found, found])
-    read, decided = taken.requests
+    reply = answer(200, orjson.dumps(waiting.to_dict()), ETag='"of-waiting"')
+    call = take(decide(Patience(), "inbox", if_match=REVIEWED), [reply, reply])
+    read, decided = call.requests
     assert (read.method, read.path) == ("GET", "/monitors/inbox/proposal")
     assert (decided.method, decided.path) == ("POST", f"/monitors/inbox/proposal/{path}")
     assert decided.headers["If-Match"] == tag
 
 
 @pytest.mark.parametrize("decide", [accept_proposal, reject_proposal])
-def test_without_a_reviewed_proposal_the_decision_is_one_request(decide: Any) -> None:
+def test_a_decision_without_a_reviewed_proposal_is_one_request(decide: Any) -> None:
     (request,) = take(decide(Patience(), "inbox"), [answer(200, orjson.dumps(OTHER.to_dict()))]).requests
     assert "If-Match" not in request.headers

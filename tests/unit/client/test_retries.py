@@ -30,10 +30,10 @@ def test_permanent_errors_are_not_retried(request_: Request, status: int) -> Non
     "early", [LOST, UNHEARD, answer(429), answer(503), answer(502), answer(504), answer(409, Retry_After="0")]
 )
 def test_temporary_errors_are_retried(early: Answer | httpx.TransportError) -> None:
-    taken = take(send(PATIENCE, POST), [early, early, early, answer(201)])
-    assert taken.value.status == 201
-    keys = {request.headers["Idempotency-Key"] for request in taken.requests}
-    assert len(taken.requests) == 4
+    call = take(send(PATIENCE, POST), [early, early, early, answer(201)])
+    assert call.value.status == 201
+    keys = {request.headers["Idempotency-Key"] for request in call.requests}
+    assert len(call.requests) == 4
     assert len(keys) == 1
     again = take(send(PATIENCE, POST), [answer()])
     assert again.requests[0].headers["Idempotency-Key"] not in keys

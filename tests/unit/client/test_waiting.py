@@ -33,12 +33,12 @@ def _looked(status: str, **headers: str) -> Answer:
     return answer(200, _job(status, result={"map": "map_x"} if status == "succeeded" else None), **headers)
 
 
-def test_events_are_given_once_each_and_taken_up_behind_the_last() -> None:
+def test_events_are_returned_once_each_and_continue_after_the_last() -> None:
     lines = [answer(), ": still here", "", *_event(1, "running"), "id: 2-0", "event: progress", CUT]
-    taken = take(follow(PATIENCE, "/jobs/job_1/events", None), [*lines, answer(), *_event(2, "succeeded")])
-    assert [event.id for event in taken.given] == ["1-0", "2-0"]
-    assert [request.headers.get("Last-Event-ID") for request in taken.requests] == [None, "1-0"]
-    assert len(taken.pauses) == 1
+    call = take(follow(PATIENCE, "/jobs/job_1/events", None), [*lines, answer(), *_event(2, "succeeded")])
+    assert [event.id for event in call.items] == ["1-0", "2-0"]
+    assert [request.headers.get("Last-Event-ID") for request in call.requests] == [None, "1-0"]
+    assert len(call.pauses) == 1
 
 
 def test_a_stream_without_events_is_abandoned() -> None:
@@ -50,25 +50,27 @@ def test_a_stream_without_events_is_abandoned() -> None:
         take(follow(PATIENCE, "/", None), [answer(503, Retry_After="0")] * 3)
     # A heartbeat is something.
     took = [answer(), ":", CUT] * 5
-    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).given == []
+    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).items == []
 
 
 def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_end() -> None:
     seen: list[tuple[str, int]] = []
     events = chain(_event(1, "queued"), _event(2, "running", 4), _event(3, "succeeded", 9))
-    came = [_looked("queued"), answer(), *events, _looked("succeeded")]
-    taken = take(wait(PATIENCE, "job_1", progress=lambda job: seen.append((job.status, job.progress.done))), came)
-    assert taken.value.result == {"map": "map_x"}
+    answers = [_looked("queued"), answer(), *events, _looked("succeeded")]
+    call = take(wait(PATIENCE, "job_1", progress=lambda job: seen.append((job.status, job.progress.done))), answers)
+    assert call.value.result == {"map": "map_x"}
     assert seen == [("queued", 0), ("running", 4), ("succeeded", 0)]
-    assert taken.pauses == []
+    assert call.pauses == []
 
 
 def test_a_job_whose_events_are_not_given_is_looked_at_when_the_server_says() -> None:
     looks = [_looked("running", Retry_After=seconds) for seconds in ("2", "60", "0", "soon")]
-    came = [each for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for each in (look, stream)]
-    taken = take(wait(PATIENCE, "job_1"), [*came, _looked("succeeded")])
-    assert taken.pauses == [2.0, 5.0, 0.1, 5.0]
-    assert [request.path for request in taken.requests].count("/jobs/job_1/events") == 4
+    answers = [
+        response for look, stream in zip(looks, [answer(503), CUT] * 2, strict=True) for response in (look, stream)
+    ]
+    call = take(wait(PATIENCE, "job_1"), [*answers, _looked("succeeded")])
+    assert call.pauses == [2.0, 5.0, 0.1, 5.0]
+    assert [request.path for request in call.requests].count("/jobs/job_1/events") == 4
 
 
 def test_a_job_that_is_not_done_in_time_goes_on_and_is_named() -> None:
@@ -76,8 +78,8 @@ def test_a_job_that_is_not_done_in_time_goes_on_and_is_named() -> None:
         take(wait(PATIENCE, "job_1", timeout=0.0), [_looked("running")])
     assert late.value.job_id == "job_1"
     assert isinstance(late.value, TimeoutError)
-    taken = take(wait(PATIENCE, "job_1", timeout=3.0), [_looked("running"), _looked("running"), _looked("succeeded")])
-    assert taken.pauses == [0.1, 0.1]
+    call = take(wait(PATIENCE, "job_1", timeout=3.0), [_looked("running"), _looked("running"), _looked("succeeded")])
+    assert call.pauses == [0.1, 0.1]
 
 
 def test_a_job_that_ended_without_a_result_is_a_failure() -> None:

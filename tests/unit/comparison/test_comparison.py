@@ -33,16 +33,16 @@ def _training(method: str = "platt") -> Training:
     return Training(digest(read_batch(P[FIT], Y[FIT])), Fitting.read(method, {}), 3)
 
 
-def test_a_map_beside_itself_differs_by_exactly_nothing() -> None:
-    found = _compare()
-    for compared in found.measures.values():
+def test_a_map_compared_with_itself_has_a_difference_of_zero() -> None:
+    comparison = _compare()
+    for compared in comparison.measures.values():
         pair = next(pair for pair in compared.pairs if pair.between == ("platt", "again"))
         assert (pair.difference, pair.interval, pair.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
-    one, other = _compare(), _compare(np.random.default_rng(3).permutation(2000))
-    for key, compared in one.measures.items():
+    first, other = _compare(), _compare(np.random.default_rng(3).permutation(2000))
+    for key, compared in first.measures.items():
         for pair, again in zip(compared.pairs, other.measures[key].pairs, strict=True):
             assert pair.interval == pytest.approx(again.interval, abs=1e-9)
             assert pair.p_value == again.p_value
@@ -59,60 +59,60 @@ def test_a_weight_of_two_is_the_row_twice_in_what_is_ranked() -> None:
 
 
 def test_rankings_start_with_the_best_and_separate_gross_errors() -> None:
-    found = _compare().measures
-    assert found["brier"].ranking is not None
-    assert found["brier"].ranking[-1] == RAW
-    assert found["ece"].of == "debiased"
-    assert found["ece"].indistinguishable is not None
-    assert RAW not in found["ece"].indistinguishable
-    assert found["ks-end"].ranking is None
-    assert found["auroc"].ranking is not None
-    assert found["auroc"].ranking[0] != "isotonic", "isotonic ties lose a little of the area"
+    measures = _compare().measures
+    assert measures["brier"].ranking is not None
+    assert measures["brier"].ranking[-1] == RAW
+    assert measures["ece"].of == "debiased"
+    assert measures["ece"].indistinguishable is not None
+    assert RAW not in measures["ece"].indistinguishable
+    assert measures["ks-end"].ranking is None
+    assert measures["auroc"].ranking is not None
+    assert measures["auroc"].ranking[0] != "isotonic", "isotonic ties lose a little of the area"
 
 
 def test_plain_values_are_compared_if_they_are_wanted() -> None:
-    found = _compare(of="plain")
-    assert found.measures["ece"].of == "value"
-    values = {one.name: one["ece"].value for one in found.contestants}
-    assert found.measures["ece"].ranking == tuple(sorted(values, key=lambda name: values[name] or 0.0))
-    pair = found.measures["ece"].pairs[0]
-    assert pair.difference == (values[pair.between[0]] or 0.0) - (values[pair.between[1]] or 0.0)
-    assert found.measures["ece"].fronts.keys() == {"classification-error", "brier"}
+    comparison = _compare(of="plain")
+    assert comparison.measures["ece"].of == "value"
+    errors = {contestant.name: contestant["ece"].value for contestant in comparison.contestants}
+    assert comparison.measures["ece"].ranking == tuple(sorted(errors, key=lambda name: errors[name] or 0.0))
+    pair = comparison.measures["ece"].pairs[0]
+    assert pair.difference == (errors[pair.between[0]] or 0.0) - (errors[pair.between[1]] or 0.0)
+    assert comparison.measures["ece"].fronts.keys() == {"classification-error", "brier"}
     with pytest.raises(InvalidOption, match="of must be one of: debiased, plain"):
         _compare(of="value")
 
 
 def test_fronts_are_of_calibration_errors_alone() -> None:
-    found = _compare().measures
-    assert set(found["ece"].fronts) == {"classification-error", "brier"}
-    assert found["brier"].fronts == {}
-    assert found["auroc"].fronts == {}
+    measures = _compare().measures
+    assert set(measures["ece"].fronts) == {"classification-error", "brier"}
+    assert measures["brier"].fronts == {}
+    assert measures["auroc"].fronts == {}
 
 
-def test_a_map_seen_at_its_own_rows_gets_no_p_value_and_a_cross_fitted_improvement() -> None:
+def test_a_map_on_the_rows_of_its_fit_has_no_p_value_but_a_cross_fitted_improvement() -> None:
     maps = {name: calibrant.fit(name, P[FIT], Y[FIT], seed=3) for name in ("platt", "isotonic")}
     trained = {"platt": _training(), "isotonic": Training("0" * 32)}
-    found = calibrant.compare(P[FIT], Y[FIT], maps, measures=["ece", "ks"], trained=trained, resamples=200)
-    platt, isotonic = found.contestants[1:]
+    comparison = calibrant.compare(P[FIT], Y[FIT], maps, measures=["ece", "ks"], trained=trained, resamples=200)
+    platt, isotonic = comparison.contestants[1:]
     assert (platt.in_sample, isotonic.in_sample) == (True, False)
     assert platt.measures["ks"].p_value is None
     assert isotonic.measures["ks"].p_value is not None
     assert platt.improvement is not None
     assert platt.improvement["brier"].definition["cross_fitted"] is True
-    pairs = {pair.between: pair for pair in found.measures["ece"].pairs}
+    pairs = {pair.between: pair for pair in comparison.measures["ece"].pairs}
     assert pairs[("platt", "isotonic")].p_value is None
     assert pairs[("platt", "isotonic")].interval is None
     assert pairs[(RAW, "isotonic")].p_value is not None
-    assert found.measures["ece"].indistinguishable is not None
-    assert "platt" not in found.measures["ece"].indistinguishable
+    assert comparison.measures["ece"].indistinguishable is not None
+    assert "platt" not in comparison.measures["ece"].indistinguishable
 
 
-def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> None:
+def test_out_of_fold_predictions_are_of_maps_that_were_not_fitted_to_the_row() -> None:
     batch = read_batch(P[FIT], Y[FIT])
-    made = out_of_fold_predictions(batch, _training("isotonic"))
+    out_of_fold = out_of_fold_predictions(batch, _training("isotonic"))
     again = calibrant.fit("isotonic", P[FIT], Y[FIT])
     inside = calibrant.evaluate(again.apply(P[FIT]), Y[FIT], measures=["brier"]).measures["brier"].value
-    outside = calibrant.evaluate(made, Y[FIT], measures=["brier"]).measures["brier"].value
+    outside = calibrant.evaluate(out_of_fold, Y[FIT], measures=["brier"]).measures["brier"].value
     assert inside is not None
     assert outside is not None
     assert outside > inside
@@ -121,15 +121,15 @@ def test_out_of_fold_predictions_come_of_maps_that_have_not_seen_the_row() -> No
 def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT], seed=3)
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
-    seen = asked.run(asked.check(batch))
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
+    seen = evaluation.run(evaluation.check(batch))
     assert seen.in_sample is True
     assert seen.after is not None
     assert seen.after["ks"].p_value is None
     assert seen.measures["ks"].p_value is not None
     assert seen.improvement is not None
     assert seen.improvement["log-loss"].definition["cross_fitted"] is True
-    unseen = asked.run(asked.check(read_batch(P[UNSEEN], Y[UNSEEN])))
+    unseen = evaluation.run(evaluation.check(read_batch(P[UNSEEN], Y[UNSEEN])))
     assert unseen.in_sample is False
     assert unseen.after is not None
     assert unseen.after["ks"].p_value is not None
@@ -138,20 +138,20 @@ def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
 def test_a_fit_that_cannot_be_repeated_has_no_improvement_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
-    found = asked.run(asked.check(batch)).improvement
-    assert found is not None
-    assert found["brier"].value is None
-    assert found["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
+    improvements = evaluation.run(evaluation.check(batch)).improvement
+    assert improvements is not None
+    assert improvements["brier"].value is None
+    assert improvements["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
 
 
 def test_a_fit_for_workers_alone_makes_an_evaluation_in_sample_a_job() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
     training = Training(digest(batch), Fitting.read("pl", {}))
-    asked = Evaluation(read_requests(["ks"]), map=fitted, training=training)
-    assert asked.seconds(asked.check(batch)) == float("inf")
-    assert asked.seconds(asked.check(read_batch(P, Y))) < 1.0
+    evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=training)
+    assert evaluation.seconds(evaluation.check(batch)) == float("inf")
+    assert evaluation.seconds(evaluation.check(read_batch(P, Y))) < 1.0
 
 
 def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
@@ -161,9 +161,9 @@ def test_maps_of_the_whole_vector_and_of_its_confidence_meet() -> None:
         "temperature": calibrant.fit("temperature", probs[:400], labels[:400]),
         "platt": calibrant.fit("platt", probs[:400], labels[:400]),
     }
-    found = calibrant.compare(probs[400:], labels[400:], maps, measures=["ece", "accuracy"], resamples=200)
-    assert found.report.reduction == "confidence"
-    errors = {each.name: each.classification_error for each in found.contestants}
+    comparison = calibrant.compare(probs[400:], labels[400:], maps, measures=["ece", "accuracy"], resamples=200)
+    assert comparison.report.reduction == "confidence"
+    errors = {contestant.name: contestant.classification_error for contestant in comparison.contestants}
     assert errors["platt"] == errors[RAW], "a map of the confidence leaves the decision"
 
 
@@ -178,72 +178,72 @@ def test_an_invalid_argument_is_named() -> None:
 
 
 def test_a_power_law_needs_five_batches() -> None:
-    asked = Comparison(
+    comparison = Comparison(
         Evaluation(read_requests(["ece", "brier"]), resampling=Resampling(0.95, 200)),
         read_contestants({"platt": calibrant.fit("platt", P[FIT], Y[FIT])}, {}),
     )
-    laws = PowerLaws(asked)
+    laws = PowerLaws(comparison)
     for noise in (0.0, 0.3, 0.6, 0.9, 1.2):
         logit = np.log(P / (1.0 - P)) + noise * RANDOM.normal(size=4000)
         laws.add(read_batch(1.0 / (1.0 + np.exp(-1.3 * logit)), Y))
         if noise == 0.9:
             assert laws.laws()[RAW]["ece"].law.exponent is None
-    found = laws.laws()
-    assert set(found) == {RAW, "platt"}
-    assert set(found[RAW]) == {"ece"}, "the Brier score is no calibration error"
-    assert found[RAW]["ece"].law.exponent is not None
-    assert found[RAW]["ece"].law.interval is not None
+    by_contestant = laws.laws()
+    assert set(by_contestant) == {RAW, "platt"}
+    assert set(by_contestant[RAW]) == {"ece"}, "the Brier score is no calibration error"
+    assert by_contestant[RAW]["ece"].law.exponent is not None
+    assert by_contestant[RAW]["ece"].law.interval is not None
 
 
 def test_a_power_law_is_also_one_of_plain_values() -> None:
     laws = PowerLaws(Evaluation(read_requests(["ece", "ks"]), resampling=Resampling(0.95, 200)))
-    values, errors = list[float](), list[float]()
+    plain, errors = list[float](), list[float]()
     for noise in (0.0, 0.3, 0.6, 0.9, 1.2):
         logit = np.log(P / (1.0 - P)) + noise * RANDOM.normal(size=4000)
         batch = 1.0 / (1.0 + np.exp(-2.0 * logit))
         laws.add(read_batch(batch, Y))
         report = calibrant.evaluate(batch, Y, measures=["ece", "accuracy"])
-        values.append(report["ece"].value or 0.0)
+        plain.append(report["ece"].value or 0.0)
         errors.append(1.0 - (report["accuracy"].value or 0.0))
-    found = laws.laws()[RAW]
-    slope, _ = np.polyfit(np.log(errors), np.log(values), 1)
-    assert found["ece"].of == "debiased"
-    assert found["ece"].plain.exponent == pytest.approx(slope)
-    assert found["ece"].law.exponent != pytest.approx(slope)
-    assert found["ece"].plain.interval is not None
-    assert found["ks"].of == "value"
-    assert found["ks"].plain == found["ks"].law
+    law = laws.laws()[RAW]
+    slope, _ = np.polyfit(np.log(errors), np.log(plain), 1)
+    assert law["ece"].of == "debiased"
+    assert law["ece"].plain.exponent == pytest.approx(slope)
+    assert law["ece"].law.exponent != pytest.approx(slope)
+    assert law["ece"].plain.interval is not None
+    assert law["ks"].of == "value"
+    assert law["ks"].plain == law["ks"].law
 
 
 def test_a_map_on_its_own_rows_is_shown_with_its_cross_fitted_value() -> None:
     fitted = calibrant.fit("isotonic", P[FIT], Y[FIT])
     held_out = calibrant.fit("platt", P[UNSEEN], Y[UNSEEN])
     measures = ["ece", "brier"]
-    found = calibrant.compare(P[FIT], Y[FIT], [fitted, held_out], measures=measures, resamples=100)
+    comparison = calibrant.compare(P[FIT], Y[FIT], [fitted, held_out], measures=measures, resamples=100)
     alone = calibrant.evaluate(P[FIT], Y[FIT], map=fitted, measures=measures).after
     assert alone is not None
-    frame = found.to_frame().set_index(["contestant", "measure"])
+    frame = comparison.to_frame().set_index(["contestant", "measure"])
     for key in measures:
         again = alone[key].parts["cross_fitted"]
         assert again is not None
-        assert found.contestants[1].measures[key].parts["cross_fitted"] == again
+        assert comparison.contestants[1].measures[key].parts["cross_fitted"] == again
         assert frame.loc[("isotonic", key), "cross_fitted"] == again
     assert frame["cross_fitted"].isna().sum() == 4
-    assert f"{alone['brier'].parts['cross_fitted']:.3f}" in repr(found)
-    assert repr(found).count("cross-fitted") == 2
-    assert "best first" in repr(found)
+    assert f"{alone['brier'].parts['cross_fitted']:.3f}" in repr(comparison)
+    assert repr(comparison).count("cross-fitted") == 2
+    assert "best first" in repr(comparison)
     both = calibrant.compare(P[UNSEEN], Y[UNSEEN], [fitted, held_out], measures=["brier"], resamples=100)
     assert "cross_fitted" in both.to_frame()
-    out = calibrant.compare(P[UNSEEN], Y[UNSEEN], fitted, measures=["brier"], resamples=100)
-    assert "cross_fitted" not in out.to_frame()
-    assert "cross-fitted" not in repr(out)
+    outside = calibrant.compare(P[UNSEEN], Y[UNSEEN], fitted, measures=["brier"], resamples=100)
+    assert "cross_fitted" not in outside.to_frame()
+    assert "cross-fitted" not in repr(outside)
 
 
 def test_a_ranking_of_the_uncalibrated_predictions_alone_is_not_shown() -> None:
     maps = [calibrant.fit(name, P[FIT], Y[FIT]) for name in ("platt", "isotonic")]
-    found = calibrant.compare(P[FIT], Y[FIT], maps, measures=["brier"], resamples=100)
-    assert "best first" not in repr(found)
-    assert "best first" not in repr(found["brier"])
+    comparison = calibrant.compare(P[FIT], Y[FIT], maps, measures=["brier"], resamples=100)
+    assert "best first" not in repr(comparison)
+    assert "best first" not in repr(comparison["brier"])
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def _delong(first: Any, second: Any, y: Any) -> tuple[float, float]:
 
 
 def test_the_auroc_is_compared_as_by_delong_with_the_covariance_of_the_models() -> None:
-    found = calibrant.compare(MODELS, Y, measures=["auroc"])["auroc"]
-    for pair in found.pairs:
+    compared = calibrant.compare(MODELS, Y, measures=["auroc"])["auroc"]
+    for pair in compared.pairs:
         first, second = pair.between
         difference, variance = _delong(MODELS[first], MODELS[second], Y)
         assert pair.difference == pytest.approx(difference, abs=1e-12)
@@ -81,15 +81,15 @@ def test_p_values_are_adjusted_by_holm_over_all_pairs_of_a_measure() -> None:
 
 
 def test_models_are_ranked_by_the_log_loss_and_never_by_a_calibration_error() -> None:
-    found = calibrant.compare(MODELS, Y)
-    assert list(found.measures) == ["log-loss", "brier", "auroc", "ece"]
-    assert found.rank_by == "log-loss"
-    assert found.ranking is not None
-    assert found.ranking[0] == "good"
-    assert found.ranking[-1] == "base rate"
-    assert found["ece"].ranking is None
-    assert found["ece"].indistinguishable is None
-    assert found["auroc"].ranking is None
+    comparison = calibrant.compare(MODELS, Y)
+    assert list(comparison.measures) == ["log-loss", "brier", "auroc", "ece"]
+    assert comparison.rank_by == "log-loss"
+    assert comparison.ranking is not None
+    assert comparison.ranking[0] == "good"
+    assert comparison.ranking[-1] == "base rate"
+    assert comparison["ece"].ranking is None
+    assert comparison["ece"].indistinguishable is None
+    assert comparison["auroc"].ranking is None
     with pytest.raises(calibrant.CalibrationError, match="a constant prediction of the base rate would be best"):
         calibrant.compare(MODELS, Y, rank_by="ece")
 
@@ -104,11 +104,11 @@ def test_the_brier_score_ranks_if_a_label_that_occurred_had_probability_0() -> N
 
 
 def test_intervals_of_ranks_follow_from_those_of_the_pairs() -> None:
-    found = calibrant.compare(MODELS, Y)
-    assert found.ranks is not None
-    for name, (low, high) in found.ranks.items():
+    comparison = calibrant.compare(MODELS, Y)
+    assert comparison.ranks is not None
+    for name, (low, high) in comparison.ranks.items():
         signs = []
-        for pair in found["log-loss"].pairs:
+        for pair in comparison["log-loss"].pairs:
             if name in pair.between and pair.interval is not None:
                 ends = pair.interval if pair.between[0] == name else (-pair.interval[1], -pair.interval[0])
                 signs.append(np.sign(ends[0]) if np.sign(ends[0]) == np.sign(ends[1]) else 0)
@@ -139,23 +139,25 @@ def test_all_ranks_of_equal_models_are_covered_in_nearly_all_samples() -> None:
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_a_frame_has_a_column_for_each_model(frame: Any) -> None:
-    found = calibrant.compare(frame(MODELS), Y)
+    comparison = calibrant.compare(frame(MODELS), Y)
     expected = calibrant.compare(MODELS, Y)
-    assert found.ranking == expected.ranking
-    assert [one["brier"].value for one in found.contestants] == [one["brier"].value for one in expected.contestants]
+    assert comparison.ranking == expected.ranking
+    assert [contestant["brier"].value for contestant in comparison.contestants] == [
+        contestant["brier"].value for contestant in expected.contestants
+    ]
 
 
 @pytest.mark.parametrize("as_series", [list, pd.Series, pl.Series])
 def test_predictions_may_be_lists_and_series(as_series: Any) -> None:
-    found = calibrant.compare({name: as_series(p) for name, p in MODELS.items()}, as_series(Y), measures=["brier"])
-    assert found.ranking == calibrant.compare(MODELS, Y, measures=["brier"]).ranking
+    comparison = calibrant.compare({name: as_series(p) for name, p in MODELS.items()}, as_series(Y), measures=["brier"])
+    assert comparison.ranking == calibrant.compare(MODELS, Y, measures=["brier"]).ranking
 
 
 def test_vectors_are_compared_as_a_whole() -> None:
-    found = calibrant.compare(VECTORS, CLASSES)
-    assert found.report.reduction == "canonical"
-    assert list(found.measures) == ["log-loss", "brier", "accuracy", "ks-by-predicted-class"]
-    assert found.ranking == ("sharp", "vague")
+    comparison = calibrant.compare(VECTORS, CLASSES)
+    assert comparison.report.reduction == "canonical"
+    assert list(comparison.measures) == ["log-loss", "brier", "accuracy", "ks-by-predicted-class"]
+    assert comparison.ranking == ("sharp", "vague")
     of_class = calibrant.compare(VECTORS, CLASSES, reduction="class:1")
     event = {name: p[:, 1] for name, p in VECTORS.items()}
     expected = calibrant.compare(event, (CLASSES == 1).astype(int))
@@ -166,10 +168,10 @@ def test_vectors_are_compared_as_a_whole() -> None:
 
 @pytest.mark.parametrize("reduction", ["confidence", "top:2", "within-top:2"])
 def test_models_are_not_ranked_by_scores_of_different_events(reduction: str) -> None:
-    found = calibrant.compare(VECTORS, CLASSES, reduction=reduction, measures=["log-loss", "ece"])
-    assert found.rank_by is None
-    assert found.ranking is None
-    assert found["log-loss"].ranking is None
+    comparison = calibrant.compare(VECTORS, CLASSES, reduction=reduction, measures=["log-loss", "ece"])
+    assert comparison.rank_by is None
+    assert comparison.ranking is None
+    assert comparison["log-loss"].ranking is None
     with pytest.raises(calibrant.CalibrationError, match="depends on the model"):
         calibrant.compare(VECTORS, CLASSES, reduction=reduction, rank_by="brier")
 
@@ -184,24 +186,24 @@ def test_columns_of_the_same_name_are_no_models() -> None:
 
 def test_each_group_is_the_comparison_of_its_rows() -> None:
     groups = np.where(np.arange(N) % 3 == 0, "a", "b")
-    found = calibrant.compare(MODELS, Y, groups=groups)
-    assert found.groups is not None
-    assert list(found.groups) == ["a", "b"]
+    comparison = calibrant.compare(MODELS, Y, groups=groups)
+    assert comparison.groups is not None
+    assert list(comparison.groups) == ["a", "b"]
     rows = groups == "a"
     alone = calibrant.compare({name: p[rows] for name, p in MODELS.items()}, Y[rows])
-    assert found.groups["a"].to_dict() == alone.to_dict()
-    assert "2 groups" in repr(found)
+    assert comparison.groups["a"].to_dict() == alone.to_dict()
+    assert "2 groups" in repr(comparison)
     with pytest.raises(KeyError, match="group"):
-        found.groups["c"]
+        comparison.groups["c"]
 
 
 def test_a_group_with_one_label_is_compared_by_what_is_defined() -> None:
     groups = np.where(Y == 1, "events", "others")
-    found = calibrant.compare(MODELS, Y, groups=groups).groups
-    assert found is not None
-    assert found["events"].ranking is not None
-    assert found["events"].contestants[0]["auroc"].problem is not None
-    assert found["events"]["auroc"].pairs == ()
+    groups_compared = calibrant.compare(MODELS, Y, groups=groups).groups
+    assert groups_compared is not None
+    assert groups_compared["events"].ranking is not None
+    assert groups_compared["events"].contestants[0]["auroc"].problem is not None
+    assert groups_compared["events"]["auroc"].pairs == ()
 
 
 def test_frequency_weights_are_rows_and_importance_weights_use_students_distribution() -> None:
@@ -221,8 +223,8 @@ def test_frequency_weights_are_rows_and_importance_weights_use_students_distribu
 
 def test_rows_of_clusters_are_summed_before_they_are_compared() -> None:
     clusters = np.arange(N) // 4
-    found = calibrant.compare(MODELS, Y, clusters=clusters, cluster_variance="cr0", measures=["brier"])["brier"]
-    for pair in found.pairs:
+    compared = calibrant.compare(MODELS, Y, clusters=clusters, cluster_variance="cr0", measures=["brier"])["brier"]
+    for pair in compared.pairs:
         away = (MODELS[pair.between[0]] - Y) ** 2 - (MODELS[pair.between[1]] - Y) ** 2
         sums = np.bincount(clusters, away - away.mean())
         assert pair.unadjusted == pytest.approx(2.0 * norm.sf(abs(away.sum()) / np.linalg.norm(sums)), rel=1e-6)
@@ -233,8 +235,8 @@ def test_rows_of_clusters_are_summed_before_they_are_compared() -> None:
     single = calibrant.compare(MODELS, Y, measures=["auroc", "ece"]).measures
     for key in ("auroc", "ece"):
         widths = [
-            [pair.interval[1] - pair.interval[0] for pair in one[key].pairs if pair.interval is not None]
-            for one in (pairs, alone, single)
+            [pair.interval[1] - pair.interval[0] for pair in compared[key].pairs if pair.interval is not None]
+            for compared in (pairs, alone, single)
         ]
         assert widths[0] == pytest.approx(widths[2], rel=0.25, abs=1e-6), key
         assert sum(widths[1]) < 0.85 * sum(widths[2]), key
@@ -243,33 +245,33 @@ def test_rows_of_clusters_are_summed_before_they_are_compared() -> None:
 def test_the_order_of_the_rows_does_not_matter_for_models() -> None:
     order = np.random.default_rng(1).permutation(N)
     rounded = {name: p.round(1) * 0.98 + 0.01 for name, p in MODELS.items()}
-    one = calibrant.compare(rounded, Y, resamples=200)
+    first = calibrant.compare(rounded, Y, resamples=200)
     other = calibrant.compare({name: p[order] for name, p in rounded.items()}, Y[order], resamples=200)
-    for key, compared in one.measures.items():
+    for key, compared in first.measures.items():
         for pair, again in zip(compared.pairs, other[key].pairs, strict=True):
             assert pair.interval == pytest.approx(again.interval, abs=1e-9)
 
 
 def test_names_of_classes_and_positive_labels_are_read_as_by_evaluate() -> None:
     words = np.where(Y == 1, "yes", "no")
-    found = calibrant.compare(MODELS, words, pos_label="yes")
-    assert found.ranking == calibrant.compare(MODELS, Y).ranking
+    comparison = calibrant.compare(MODELS, words, pos_label="yes")
+    assert comparison.ranking == calibrant.compare(MODELS, Y).ranking
     named = {name: pd.DataFrame(p, columns=["a", "b", "c"]) for name, p in VECTORS.items()}
     by_name = calibrant.compare(named, np.array(["a", "b", "c"])[CLASSES], reduction="class:b")
     assert by_name.report.reduction_name == "class:b"
 
 
 def test_results_are_plain_json_frames_pictures_and_pickles() -> None:
-    found = calibrant.compare(MODELS, Y)
-    document = json.loads(json.dumps(found.to_dict()))
+    comparison = calibrant.compare(MODELS, Y)
+    document = json.loads(json.dumps(comparison.to_dict()))
     assert document["comparison"]["rank_by"] == "log-loss"
     assert document["comparison"]["measures"]["log-loss"]["ranks"]["good"] == [1, 2]
-    frame = found.to_frame()
+    frame = comparison.to_frame()
     assert next(iter(frame["rank_low"])) == 1
-    assert pickle.loads(pickle.dumps(found)) == found
-    axes = calibrant.plot(found, "corp")
+    assert pickle.loads(pickle.dumps(comparison)) == comparison
+    axes = calibrant.plot(comparison, "corp")
     assert [ax.get_title() for ax in axes] == list(MODELS)
-    assert found.plot("auroc").get_xlabel() == "auroc"
+    assert comparison.plot("auroc").get_xlabel() == "auroc"
 
 
 HOSTILE = {
@@ -305,8 +307,8 @@ def test_models_with_different_indexes_are_refused() -> None:
 
 def test_classes_are_compared_as_models_if_the_mapping_says_so() -> None:
     with pytest.warns(UserWarning, match="^yes: "):
-        found = calibrant.compare({"no": 1.0 - TRUE, "yes": TRUE}, 1 - Y)
-    assert found.ranking == ("no", "yes")
+        comparison = calibrant.compare({"no": 1.0 - TRUE, "yes": TRUE}, 1 - Y)
+    assert comparison.ranking == ("no", "yes")
 
 
 def test_arguments_of_maps_are_refused_without_maps() -> None:
@@ -323,23 +325,23 @@ def test_maps_are_ranked_by_a_score_if_one_is_named() -> None:
     maps = {name: calibrant.fit(name, TRUE**2, Y) for name in ("platt", "isotonic")}
     fresh = np.random.default_rng(3).random(N)
     y = (np.random.default_rng(4).random(N) < fresh).astype(int)
-    found = calibrant.compare(fresh**2, y, maps, rank_by="brier", measures=["ece"])
-    assert found.rank_by == "brier"
-    assert found.ranking == found["brier"].ranking
-    assert found["ece"].ranking is not None, "maps of one model are ranked by each measure"
+    comparison = calibrant.compare(fresh**2, y, maps, rank_by="brier", measures=["ece"])
+    assert comparison.rank_by == "brier"
+    assert comparison.ranking == comparison["brier"].ranking
+    assert comparison["ece"].ranking is not None, "maps of one model are ranked by each measure"
     groups = np.where(np.arange(N) % 2, "a", "b")
     parts = calibrant.compare(fresh**2, y, maps, groups=groups, measures=["brier"]).groups
     assert parts is not None
-    assert [one.name for one in parts["a"].contestants] == ["uncalibrated", "platt", "isotonic"]
+    assert [contestant.name for contestant in parts["a"].contestants] == ["uncalibrated", "platt", "isotonic"]
 
 
 @pytest.mark.slow
 def test_every_pair_of_every_inline_measure_has_an_interval_or_a_reason() -> None:
     names = [name for name, entry in calibrant.MEASURES.items() if entry.runs == "inline" and entry.event is not None]
     models = {name: p[:120] for name, p in MODELS.items() if name != "base rate"}
-    found = calibrant.compare(models, Y[:120], measures=names, resamples=100)
-    for key, compared in found.measures.items():
-        values = [one[key].value for one in found.contestants]
-        assert len(compared.pairs) == len([*combinations([v for v in values if v is not None], 2)]), key
+    comparison = calibrant.compare(models, Y[:120], measures=names, resamples=100)
+    for key, compared in comparison.measures.items():
+        standings = [contestant[key].value for contestant in comparison.contestants]
+        assert len(compared.pairs) == len([*combinations([v for v in standings if v is not None], 2)]), key
         for pair in compared.pairs:
             assert (pair.interval is None) == (pair.problem is not None), (key, pair)

@@ -20,7 +20,9 @@ def _standings(*values: float, noise: float = 0.002) -> list[ContestantValue]:
 def test_equal_contestants_differ_by_exactly_nothing() -> None:
     same = [ContestantValue(name, 0.03, COMMON, (0.0, 0.01)) for name in "ab"]
     other = ContestantValue("c", 0.05, COMMON * 0.5, (0.0, 0.01))
-    pair = compare_pairs([*same, other], level=0.95, apart=lambda one, two: 0.0 if {one, two} == {"a", "b"} else 1.0)[0]
+    pair = compare_pairs(
+        [*same, other], level=0.95, apart=lambda first, second: 0.0 if {first, second} == {"a", "b"} else 1.0
+    )[0]
     assert (pair.difference, pair.interval, pair.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
@@ -51,9 +53,9 @@ def test_corrected_intervals_contain_those_of_a_pair_alone(correction: Correctio
 
 
 def test_a_bias_that_may_be_widens_the_interval_and_weakens_the_p_value() -> None:
-    one, two = ContestantValue("one", 0.05, COMMON), ContestantValue("two", 0.03, -COMMON)
-    plain = compare_pairs([one, two], level=0.95)[0]
-    biased = compare_pairs([ContestantValue("one", 0.05, COMMON, (0.0, 0.02)), two], level=0.95)[0]
+    first, second = ContestantValue("one", 0.05, COMMON), ContestantValue("two", 0.03, -COMMON)
+    plain = compare_pairs([first, second], level=0.95)[0]
+    biased = compare_pairs([ContestantValue("one", 0.05, COMMON, (0.0, 0.02)), second], level=0.95)[0]
     assert plain.interval is not None
     assert biased.interval is not None
     assert biased.interval[0] == pytest.approx(plain.interval[0] - 0.02)
@@ -72,9 +74,11 @@ def test_the_family_wise_error_is_held_on_simulated_nulls() -> None:
     spread = random.normal(size=(5, 8))
     false = {"max-t": 0, "holm": 0, "none": 0}
     for _ in range(200):
-        values = 0.05 + 0.01 * (spread @ random.normal(size=8))
+        estimates = 0.05 + 0.01 * (spread @ random.normal(size=8))
         draws = 0.01 * (spread @ random.normal(size=(8, 300)))
-        standings = [ContestantValue(str(i), float(v), d) for i, (v, d) in enumerate(zip(values, draws, strict=True))]
+        standings = [
+            ContestantValue(str(i), float(v), d) for i, (v, d) in enumerate(zip(estimates, draws, strict=True))
+        ]
         for correction in ("max-t", "holm"):
             pairs = compare_pairs(standings, level=0.9, correction=correction)
             false[correction] += any(pair.p_value is not None and pair.p_value <= 0.1 for pair in pairs)

@@ -168,16 +168,16 @@ def test_cross_validated_scores_are_those_of_roofs_fitted_to_the_other_rows() ->
                 here = ~own & (place == j)
                 roof[j] = (rows.y[here] - rows.p[here]).mean()
             expected[count - 1] += np.mean((rows.p[own] + roof[place[own]] - rows.y[own]) ** 2) / 5
-    found = cross_validated_scores(event, "equal-width", folds=5, most=12, seed=3)
-    np.testing.assert_allclose(found, expected, atol=1e-14)
+    scores = cross_validated_scores(event, "equal-width", folds=5, most=12, seed=3)
+    np.testing.assert_allclose(scores, expected, atol=1e-14)
 
 
 @pytest.mark.parametrize(("kind", "binning"), [("ES_CV", "equal-mass"), ("EW_CV", "equal-width")])
 def test_cross_validation_agrees_with_the_reference(
     golden: dict[str, Any], golden_event: Event, kind: str, binning: Binning
 ) -> None:
-    found = cross_validated_scores(golden_event, binning, folds=10, most=40, seed=1)
-    np.testing.assert_allclose(found, golden[kind]["scores"], atol=1e-12)
+    scores = cross_validated_scores(golden_event, binning, folds=10, most=40, seed=1)
+    np.testing.assert_allclose(scores, golden[kind]["scores"], atol=1e-12)
     assert cross_validated_count(golden_event, binning, folds=10, most=40, seed=1) == golden[kind]["chosen"]
 
 
@@ -216,7 +216,7 @@ def test_bins_closed_on_the_right_take_their_upper_edge() -> None:
         assert np.bincount(bins.index(p)).tolist() == bins.mass.tolist()
 
 
-def test_adaptive_bins_of_importance_weights_begin_at_quantiles_whatever_the_largest_weight() -> None:
+def test_adaptive_bins_of_importance_weights_begin_at_quantiles_with_any_largest_weight() -> None:
     random = np.random.default_rng(0)
     p, w = random.random(600), random.exponential(size=600)
     w[7] = 300.0

@@ -70,10 +70,10 @@ def test_labels_that_can_only_mean_0_and_1_need_no_names(labels: Any) -> None:
 
 
 @pytest.mark.parametrize("convert", [list, np.array, pd.Series, lambda x: pd.Series(x, dtype="category"), pl.Series])
-def test_string_labels_of_two_classes(convert: Any) -> None:
+def test_string_labels_of_two_classes_are_read(convert: Any) -> None:
     labels = convert(["no", "yes", "no", "yes"])
-    for how in ({"pos_label": "yes"}, {"class_names": ["no", "yes"]}, {"class_names": np.array(["no", "yes"])}):
-        rows = read_rows(P, labels, **how)
+    for names in ({"pos_label": "yes"}, {"class_names": ["no", "yes"]}, {"class_names": np.array(["no", "yes"])}):
+        rows = read_rows(P, labels, **names)
         assert (rows.batch.labels.tolist(), rows.class_names) == (Y, ("no", "yes"))
     assert read_rows(P, labels, pos_label="no").batch.labels.tolist() == [1, 0, 1, 0]
     with pytest.raises(InvalidLabel, match="pos_label"):
@@ -108,9 +108,9 @@ def test_unnamed_columns_are_in_the_order_of_the_sorted_labels_whichever_is_posi
 def test_named_columns_are_those_of_their_labels_whichever_is_positive(columns: list[str], pos_label: str) -> None:
     frame = pd.DataFrame(_PAIR, columns=columns)
     labels = ["spam", "ham", "ham", "spam"]
-    given = read_rows(frame, labels, pos_label=pos_label).batch.predictions.given
+    predictions = read_rows(frame, labels, pos_label=pos_label).batch.predictions.given
     spam = frame[next(name for name in columns if name.endswith("spam"))]
-    assert given[:, int(pos_label == "spam")].tolist() == spam.tolist()
+    assert predictions[:, int(pos_label == "spam")].tolist() == spam.tolist()
 
 
 def test_columns_of_a_single_label_have_no_order() -> None:
@@ -132,10 +132,10 @@ def test_integer_labels_of_other_values_have_a_positive_one() -> None:
 @pytest.mark.parametrize("prefix", ["", "prob_", "p_", "y_pred_proba_", "score."])
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_class_names_are_read_from_columns(prefix: str, frame: Any) -> None:
-    given = frame({prefix + name: MATRIX[:, k] for k, name in enumerate(NAMES)})
-    rows = read_rows(given, ["cat", "dog", "bird", "cat"])
+    predictions = frame({prefix + name: MATRIX[:, k] for k, name in enumerate(NAMES)})
+    rows = read_rows(predictions, ["cat", "dog", "bird", "cat"])
     assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
-    assert read_rows(given, [1, 2, 0, 1]).class_names == NAMES
+    assert read_rows(predictions, [1, 2, 0, 1]).class_names == NAMES
 
 
 @pytest.mark.parametrize("columns", [["0", "1", "2"], ["p0", "p1", "p2"], ["prob_0", "prob_1", "prob_2"], [0, 1, 2]])
@@ -158,14 +158,14 @@ def test_numbered_columns_are_no_names(columns: list[Any]) -> None:
 def test_the_positive_class_is_class_1_in_any_order(
     columns: list[str], names: tuple[str, ...] | None, frame: Any
 ) -> None:
-    given = frame({columns[0]: [0.75, 0.5], columns[1]: [0.25, 0.5]})
-    rows = read_rows(given, [1, 0])
+    predictions = frame({columns[0]: [0.75, 0.5], columns[1]: [0.25, 0.5]})
+    rows = read_rows(predictions, [1, 0])
     assert rows.class_names == names
     swapped = columns[0] in ("prob_pos", "Yes", "p_true", "p1")
     assert rows.batch.predictions.given[0].tolist() == ([0.25, 0.75] if swapped else [0.75, 0.25])
     if names is not None:
-        assert read_rows(given, [names[1], names[0]]).batch.labels.tolist() == [1, 0]
-        assert read_rows(given, [1, 0], class_names=names[::-1]).class_names == names[::-1]
+        assert read_rows(predictions, [names[1], names[0]]).batch.labels.tolist() == [1, 0]
+        assert read_rows(predictions, [1, 0], class_names=names[::-1]).class_names == names[::-1]
 
 
 @pytest.mark.parametrize(
@@ -176,31 +176,31 @@ def test_the_positive_class_is_class_1_in_any_order(
     ],
 )
 def test_class_names_are_read_from_columns_with_words_around_them(pattern: str) -> None:
-    given = pd.DataFrame({pattern.format(name): MATRIX[:, k] for k, name in enumerate(NAMES)})
-    rows = read_rows(given, ["cat", "dog", "bird", "cat"])
+    predictions = pd.DataFrame({pattern.format(name): MATRIX[:, k] for k, name in enumerate(NAMES)})
+    rows = read_rows(predictions, ["cat", "dog", "bird", "cat"])
     assert (rows.batch.labels.tolist(), rows.class_names) == ([1, 2, 0, 1], NAMES)
-    turned = read_rows(given.iloc[:, [2, 0, 1]], [1, 2, 0, 1], class_names=NAMES)
+    turned = read_rows(predictions.iloc[:, [2, 0, 1]], [1, 2, 0, 1], class_names=NAMES)
     np.testing.assert_allclose(turned.batch.predictions.given, MATRIX)
 
 
 @pytest.mark.parametrize("pattern", ["pred_{}", "P({})", "{}_logit", "calibrated_{}"])
 def test_classes_whose_names_begin_alike_are_found_in_columns(pattern: str) -> None:
-    given = pd.DataFrame({pattern.format("model_b"): [0.75, 0.5], pattern.format("model_a"): [0.25, 0.5]})
-    for how in ({"class_names": ["model_a", "model_b"]}, {"pos_label": "model_b"}):
-        rows = read_rows(given, ["model_a", "model_b"], **how)
+    predictions = pd.DataFrame({pattern.format("model_b"): [0.75, 0.5], pattern.format("model_a"): [0.25, 0.5]})
+    for names in ({"class_names": ["model_a", "model_b"]}, {"pos_label": "model_b"}):
+        rows = read_rows(predictions, ["model_a", "model_b"], **names)
         assert rows.batch.predictions.given[0].tolist() == [0.25, 0.75]
         assert rows.batch.labels.tolist() == [0, 1]
 
 
 def test_class_names_that_are_numbers_are_in_their_order() -> None:
-    given = pd.DataFrame({"prob_1": [0.75, 0.5], "prob_0": [0.25, 0.5]})
-    rows = read_rows(given, ["1", "0"], class_names=["1", "0"])
+    predictions = pd.DataFrame({"prob_1": [0.75, 0.5], "prob_0": [0.25, 0.5]})
+    rows = read_rows(predictions, ["1", "0"], class_names=["1", "0"])
     assert (rows.batch.predictions.given[0].tolist(), rows.batch.labels.tolist()) == ([0.75, 0.25], [0, 1])
 
 
 def test_columns_of_a_positive_class_before_its_negative_are_found_by_their_beginnings() -> None:
-    given = pd.DataFrame({"yes_prob": [0.75, 0.5], "no_prob": [0.25, 0.5]})
-    assert read_rows(given, [1, 0]).batch.predictions.given.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    predictions = pd.DataFrame({"yes_prob": [0.75, 0.5], "no_prob": [0.25, 0.5]})
+    assert read_rows(predictions, [1, 0]).batch.predictions.given.tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"class_names": ["a", "b"]},
         {"class_names": "abc"},
@@ -258,9 +258,9 @@ def test_string_labels_without_names_are_refused_with_a_remedy() -> None:
         {"pos_label": "cat", "class_names": NAMES},
     ],
 )
-def test_wrong_names_are_refused(how: dict[str, Any]) -> None:
+def test_wrong_names_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
-        read_rows(MATRIX, ["cat", "dog", "bird", "cat"], **how)
+        read_rows(MATRIX, ["cat", "dog", "bird", "cat"], **options)
 
 
 def test_a_label_that_is_no_class_is_named_by_its_row_alone() -> None:
@@ -297,7 +297,7 @@ def test_a_positive_label_that_is_none_is_refused(pos_label: Any) -> None:
         (np.array([["f", "1"], ["m", "2"]] * 2), ["f, 1", "m, 2", "f, 1", "m, 2"]),
     ],
 )
-def test_groups_of_every_type(groups: Any, names: list[str]) -> None:
+def test_groups_of_every_type_are_read(groups: Any, names: list[str]) -> None:
     assert read_rows(P, Y, groups=groups).groups == names
 
 
@@ -385,8 +385,8 @@ def test_percentages_are_recognised() -> None:
 
 
 def test_sample_weight_is_another_name_of_weights() -> None:
-    one, two = calibrant.evaluate(P, Y, weights=[1, 2, 3, 4]), calibrant.evaluate(P, Y, sample_weight=[1, 2, 3, 4])
-    assert one.measures == two.measures
+    first, second = calibrant.evaluate(P, Y, weights=[1, 2, 3, 4]), calibrant.evaluate(P, Y, sample_weight=[1, 2, 3, 4])
+    assert first.measures == second.measures
     with pytest.raises(InvalidOption):
         calibrant.evaluate(P, Y, weights=[1, 2, 3, 4], sample_weight=[1, 2, 3, 4])
 
@@ -404,8 +404,8 @@ def test_class_names_travel_with_the_map() -> None:
     assert (report.class_names, report.in_sample) == (NAMES, True)
     by_name = calibrant.evaluate(p, y, class_names=NAMES, reduction="class:dog", measures="ks")
     assert by_name.reduction == "class:2"
-    kept = calibrant.evaluate(p, y, class_names=NAMES, classes=["bird", "dog"], measures="ks")
-    assert kept.left_out > 0
+    restricted = calibrant.evaluate(p, y, class_names=NAMES, classes=["bird", "dog"], measures="ks")
+    assert restricted.left_out > 0
 
 
 def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> None:
@@ -416,7 +416,7 @@ def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> N
     assert report.improvement is not None
     assert report.improvement["brier"].definition["cross_fitted"]
     compared = calibrant.compare(p, y, [fitted, fitted], measures="brier", resamples=100)
-    assert [one.name for one in compared.contestants] == ["uncalibrated", "isotonic", "isotonic-2"]
+    assert [contestant.name for contestant in compared.contestants] == ["uncalibrated", "isotonic", "isotonic-2"]
     assert compared.measures["brier"].ranking == ("uncalibrated",)
     assert calibrant.evaluate(p[:250], y[:250], map=fitted).in_sample
     assert not calibrant.evaluate(1.0 - p, 1 - y, map=fitted).in_sample
@@ -445,18 +445,18 @@ def test_probabilities_in_place_of_logits_are_warned_of() -> None:
     p = np.tile([[0.2, 0.3, 0.5], [0.25, 0.5, 0.25]], (20, 1))
     labels = np.arange(40) % 3
     fitted = calibrant.fit("temperature", np.log(p), labels, scale="logit")
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         fitted.apply(p)
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.evaluate(p, labels, scale="logit")
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.fit("temperature", p, labels, scale="logit")
-    assert said[0].filename == __file__
-    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as said:
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="each row sums to 1, like probabilities") as warned:
         calibrant.compare(p, labels, [fitted], scale="logit")
-    assert said[0].filename == __file__
+    assert warned[0].filename == __file__
     fitted.apply(p[:5])
     fitted.apply(np.log(p))
 
@@ -529,7 +529,7 @@ def test_labels_of_several_columns_have_a_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    "integers",
     [
         np.array([10, 9, -1, 9, 10, 100]),
         np.array([-100, 100, 27, -100], np.int8),
@@ -537,12 +537,12 @@ def test_labels_of_several_columns_have_a_remedy() -> None:
         np.array([2**63 + 5, 2**63 + 7, 2**63 + 5], np.uint64),
     ],
 )
-def test_the_names_of_integers_are_numbered_as_those_of_their_texts(values: Any) -> None:
-    names, texts = group_names(values), [str(value) for value in values.tolist()]
+def test_the_names_of_integers_are_numbered_as_those_of_their_texts(integers: Any) -> None:
+    names, texts = group_names(integers), [str(integer) for integer in integers.tolist()]
     assert names == texts
     distinct, numbers = numbered_names(names)
     assert (distinct, numbers.tolist()) == (numbered_names(texts)[0], numbered_names(texts)[1].tolist())
-    clusters = cluster_names(values)
+    clusters = cluster_names(integers)
     assert (list(clusters), clusters[0], clusters[1:]) == (texts, texts[0], texts[1:])
     assert numbered_names(clusters)[0] == distinct
     assert numbered_names(clusters)[1].tolist() == numbers.tolist()

@@ -36,8 +36,8 @@ def _batch(n: int = 300) -> Batch:
     return read_batch(*draw_event(n, 0, 1.3))
 
 
-def _run(asked: Any, batch: Batch, groups: Any = None, **given: Any) -> Any:
-    return asked.run(asked.check(batch, groups), **given)
+def _run(operation: Any, batch: Batch, groups: Any = None, **options: Any) -> Any:
+    return operation.run(operation.check(batch, groups), **options)
 
 
 def test_shares_add_up_and_never_fall() -> None:
@@ -62,7 +62,7 @@ def test_shares_add_up_and_never_fall() -> None:
     ]
 
 
-def test_without_a_callback_nothing_is_reported_and_exceptions_pass_through() -> None:
+def test_nothing_is_reported_without_a_callback_and_exceptions_pass_through() -> None:
     with reporting(None), step(0, 1, "nobody"), muted():
         report(1, 1, "nothing")
         check()
@@ -91,10 +91,12 @@ def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> No
     batch = _batch()
     fitted = calibrant.fit("platt", batch.predictions.given, batch.labels)
     requests = read_requests(["l2-bias", "ks", "ece-pl3", "ece-venn-abers", "mmce"])
-    asked = Evaluation(requests, map=fitted, resampling=Resampling(0.9, 100), diagrams=read_diagrams(["reliability"]))
+    evaluation = Evaluation(
+        requests, map=fitted, resampling=Resampling(0.9, 100), diagrams=read_diagrams(["reliability"])
+    )
     groups = ["a", "b"] * (len(batch) // 2)
     steps, progress = _recorder()
-    assert _run(asked, batch, groups, progress=progress) == _run(asked, batch, groups)
+    assert _run(evaluation, batch, groups, progress=progress) == _run(evaluation, batch, groups)
     assert _rises(steps)
     stages = {stage for _, _, stage in steps}
     assert {"map", "improvement", "measures", "diagrams after the map", "groups", "gaps after the map"} <= stages
@@ -103,7 +105,7 @@ def test_an_evaluation_reports_its_steps_and_numbers_do_not_depend_on_it() -> No
 
 
 def test_an_exception_of_progress_ends_an_evaluation_between_two_resamples() -> None:
-    asked = Evaluation(read_requests(["l2-bias"]), resampling=Resampling(0.9, 1000))
+    evaluation = Evaluation(read_requests(["l2-bias"]), resampling=Resampling(0.9, 1000))
     calls = 0
 
     def cancel(_done: int, _total: int, stage: str) -> None:
@@ -113,17 +115,17 @@ def test_an_exception_of_progress_ends_an_evaluation_between_two_resamples() -> 
             raise Cancelled
 
     with pytest.raises(Cancelled):
-        _run(asked, _batch(), progress=cancel)
+        _run(evaluation, _batch(), progress=cancel)
 
 
 def test_a_comparison_reports_its_maps_and_pairs() -> None:
     batch = _batch()
     maps = {name: calibrant.fit(name, batch.predictions.given, batch.labels) for name in ("platt", "isotonic")}
-    asked = Comparison(
+    comparison = Comparison(
         Evaluation(read_requests(["ece", "l2-bias"]), resampling=Resampling(0.9, 100)), read_contestants(maps, {})
     )
     steps, progress = _recorder()
-    assert _run(asked, batch, progress=progress) == _run(asked, batch)
+    assert _run(comparison, batch, progress=progress) == _run(comparison, batch)
     assert _rises(steps)
     assert {"uncalibrated: measures", "maps: platt", "isotonic: measures", "pairs by l2-bias: platt: resamples"} <= {
         stage for _, _, stage in steps

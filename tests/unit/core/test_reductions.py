@@ -90,19 +90,19 @@ def test_ranks_count_from_the_largest_and_the_first_of_equal_classes_ranks_first
 
 def test_ranks_agree_with_a_stable_sort_of_each_row() -> None:
     random = np.random.default_rng(0)
-    values = np.round(random.dirichlet(np.ones(6), 200), 1) + 1e-12
-    values /= values.sum(axis=1, keepdims=True)
-    values[:, 3] = values[:, 2]
-    values /= values.sum(axis=1, keepdims=True)
+    probs = np.round(random.dirichlet(np.ones(6), 200), 1) + 1e-12
+    probs /= probs.sum(axis=1, keepdims=True)
+    probs[:, 3] = probs[:, 2]
+    probs /= probs.sum(axis=1, keepdims=True)
     labels = random.integers(0, 6, 200)
-    order = np.argsort(-values, axis=1, kind="stable")
+    order = np.argsort(-probs, axis=1, kind="stable")
     for rank in range(1, 7):
-        event = reduce(read_batch(values, labels), f"top:{rank}")
+        event = reduce(read_batch(probs, labels), f"top:{rank}")
         np.testing.assert_array_equal(event.y, order[:, rank - 1] == labels)
-        np.testing.assert_allclose(event.p, np.take_along_axis(values, order, 1)[:, rank - 1])
+        np.testing.assert_allclose(event.p, np.take_along_axis(probs, order, 1)[:, rank - 1])
 
 
-def test_pooled_puts_every_probability_of_every_row() -> None:
+def test_pooled_has_every_probability_of_every_row() -> None:
     event = reduce(read_batch(PROBS, LABELS, [1.0, 2.0, 3.0], kind="frequency"), "pooled")
     np.testing.assert_allclose(event.p, PROBS.ravel())
     assert event.y.tolist() == [0, 1, 0, 0, 0, 1, 0, 1, 0]

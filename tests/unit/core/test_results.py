@@ -75,7 +75,10 @@ def test_a_pickled_or_copied_display_draws_the_same_diagram() -> None:
         for again in (pickle.loads(pickle.dumps(display)), copy.deepcopy(display), copy.copy(display)):
             again.plot()
             assert repr(again) == repr(display)
-            drawn = [[np.asarray(line.get_xydata()).tolist() for line in each.ax_.lines] for each in (again, display)]
+            drawn = [
+                [np.asarray(line.get_xydata()).tolist() for line in display_drawn.ax_.lines]
+                for display_drawn in (again, display)
+            ]
             assert drawn[0] == drawn[1]
 
 
@@ -101,8 +104,8 @@ def test_catalogues_name_the_nearest_entry() -> None:
 
 
 def test_results_are_compared_with_numbers_and_with_each_other() -> None:
-    found = calibrant.evaluate(P, Y, measures=["ece", "brier"])
-    ece, brier = found["ece"], found["brier"]
+    report = calibrant.evaluate(P, Y, measures=["ece", "brier"])
+    ece, brier = report["ece"], report["brier"]
     assert 0 < ece < 1
     assert ece <= float(ece) <= ece
     assert ece >= np.float64(0.0)
@@ -141,11 +144,11 @@ def test_results_are_added_multiplied_and_rounded_as_numbers() -> None:
 def test_a_report_is_the_json_of_the_service() -> None:
     fitted = calibrant.fit("platt", P[:200], Y[:200])
     report = calibrant.evaluate(P, Y, groups=["a", "b"] * 200, map=fitted, interval=0.9, resamples=100)
-    found = json.loads(json.dumps(report.to_dict()))
-    assert found == report_document(report, None)
-    assert found["measures"]["ece"]["value"] == report["ece"].value
-    assert set(found["groups"]) == {"a", "b"}
-    assert found["after"]["measures"]["brier"]["interval"] == list(report.after["brier"].interval or ())  # type: ignore[index]
+    document = json.loads(json.dumps(report.to_dict()))
+    assert document == report_document(report, None)
+    assert document["measures"]["ece"]["value"] == report["ece"].value
+    assert set(document["groups"]) == {"a", "b"}
+    assert document["after"]["measures"]["brier"]["interval"] == list(report.after["brier"].interval or ())  # type: ignore[index]
 
 
 def test_the_text_has_no_empty_columns_and_the_in_sample_note() -> None:
@@ -178,9 +181,9 @@ def test_frames_have_numbers_even_if_all_are_missing() -> None:
 
 def test_frames_of_polars_have_numbers_whose_first_rows_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pandas")
-    found = frame_of([{"value": None, "problem": None}] * 200 + [{"value": 0.5, "problem": "none"}])
-    assert isinstance(found, pl.DataFrame)
-    assert found.schema == {"value": pl.Float64, "problem": pl.String}
+    frame = frame_of([{"value": None, "problem": None}] * 200 + [{"value": 0.5, "problem": "none"}])
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.schema == {"value": pl.Float64, "problem": pl.String}
     assert frame_of([{"low": None}]).schema == {"low": pl.Float64}
 
 
@@ -233,15 +236,15 @@ def test_estimates_without_labels_are_frames() -> None:
 
 def test_class_frequencies_are_frames() -> None:
     logits, labels, _ = calibrant.logistic_normal(2000, n_classes=3, seed=1)
-    how: dict[str, Any] = {"scale": "logit", "class_names": ["cat", "dog", "bird"]}
-    found = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **how)
-    frame = found.to_frame()
+    options: dict[str, Any] = {"scale": "logit", "class_names": ["cat", "dog", "bird"]}
+    estimate = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **options)
+    frame = estimate.to_frame()
     assert frame["class"].tolist() == ["cat", "dog", "bird"]
-    assert found.estimated is not None
-    assert frame["estimated"].tolist() == found.estimated.tolist()
-    withheld = replace(found, estimated=None, low=None, high=None, bbse=None, class_names=None).to_frame()
+    assert estimate.estimated is not None
+    assert frame["estimated"].tolist() == estimate.estimated.tolist()
+    withheld = replace(estimate, estimated=None, low=None, high=None, bbse=None, class_names=None).to_frame()
     assert withheld["class"].tolist() == [0, 1, 2]
-    assert withheld["reference"].tolist() == found.reference.tolist()
+    assert withheld["reference"].tolist() == estimate.reference.tolist()
     assert withheld[["estimated", "low", "high", "bbse"]].isna().all(axis=None)
     assert withheld["bbse"].dtype == float
 
@@ -261,30 +264,30 @@ def test_frames_have_the_groups_and_the_results_after_a_map() -> None:
 
 def test_a_comparison_is_a_table() -> None:
     maps = {name: calibrant.fit(name, P[:200], Y[:200]) for name in ("platt", "isotonic")}
-    found = calibrant.compare(P[200:], Y[200:], maps, measures=["brier"], resamples=100)
-    assert "best first" in repr(found)
-    assert found["brier"] is found.measures["brier"]
-    assert list(found) == ["brier"]
-    assert "brier" in found
-    assert "ece" not in found
-    assert "uncalibrated - platt" in repr(found["brier"])
-    assert found.contestants[1]["brier"] is found.contestants[1].measures["brier"]
-    assert repr(found.contestants[1]).startswith("platt")
-    assert len(found.to_frame()) == 3
-    assert "<table" in found._repr_html_()
+    comparison = calibrant.compare(P[200:], Y[200:], maps, measures=["brier"], resamples=100)
+    assert "best first" in repr(comparison)
+    assert comparison["brier"] is comparison.measures["brier"]
+    assert list(comparison) == ["brier"]
+    assert "brier" in comparison
+    assert "ece" not in comparison
+    assert "uncalibrated - platt" in repr(comparison["brier"])
+    assert comparison.contestants[1]["brier"] is comparison.contestants[1].measures["brier"]
+    assert repr(comparison.contestants[1]).startswith("platt")
+    assert len(comparison.to_frame()) == 3
+    assert "<table" in comparison._repr_html_()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
-@pytest.mark.parametrize("how", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
-def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> None:
-    if "map" in how:
-        how = {"map": calibrant.fit(how["map"], P[:200], Y[:200])}
-    report = calibrant.report(P, Y, name="model <1>", **how)
+@pytest.mark.parametrize("options", [{}, {"groups": ["a", "b"] * 200}, {"map": "platt"}, {"pos_label": 0}])
+def test_a_report_is_made_in_one_call(options: dict[str, Any], tmp_path: Any) -> None:
+    if "map" in options:
+        options = {"map": calibrant.fit(options["map"], P[:200], Y[:200])}
+    report = calibrant.report(P, Y, name="model <1>", **options)
     assert "srcdoc=" in report._repr_html_()
     assert "<script" not in report.html
     assert "model &lt;1&gt;" in report.html
-    assert ("recommendation" in report.document) == ("map" not in how)
+    assert ("recommendation" in report.document) == ("map" not in options)
     report.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text("utf-8") == report.html
 
@@ -292,13 +295,13 @@ def test_a_report_is_made_in_one_call(how: dict[str, Any], tmp_path: Any) -> Non
 def test_the_event_of_a_class_is_shown_by_its_name() -> None:
     p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
     y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
-    how: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
-    report = calibrant.evaluate(p, y, **how)
-    fitted = calibrant.fit("platt", p, y, **how)
-    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **how)
-    page = calibrant.report(p, y, groups=y, **how).html
-    kept = pickle.loads(pickle.dumps(report))
-    for shown in (repr(report), report._repr_html_(), repr(kept), repr(compared), repr(compared.report), page):
+    options: dict[str, Any] = {"class_names": names, "reduction": "class:bird"}
+    report = calibrant.evaluate(p, y, **options)
+    fitted = calibrant.fit("platt", p, y, **options)
+    compared = calibrant.compare(p, y, {"a": fitted}, measures=["brier"], resamples=100, **options)
+    page = calibrant.report(p, y, groups=y, **options).html
+    unpickled = pickle.loads(pickle.dumps(report))
+    for shown in (repr(report), report._repr_html_(), repr(unpickled), repr(compared), repr(compared.report), page):
         assert "reduction class:bird" in shown
         assert "reduction class:2" not in shown
     assert "Log loss, class:2" not in page
@@ -310,9 +313,9 @@ def test_the_event_of_a_class_is_shown_by_its_name() -> None:
 def test_the_event_of_a_chosen_class_is_found_by_its_name() -> None:
     p, names = RANDOM.dirichlet(np.ones(3), 300), ["cat", "dog", "bird"]
     y = np.array(names)[(RANDOM.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)]
-    how: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
-    named = calibrant.evaluate(p, y, reduction="class:cat", **how)
-    assert named == calibrant.evaluate(p, y, reduction="class:1", **how)
+    options: dict[str, Any] = {"class_names": names, "classes": ["bird", "cat"], "measures": ["ece", "ks"]}
+    named = calibrant.evaluate(p, y, reduction="class:cat", **options)
+    assert named == calibrant.evaluate(p, y, reduction="class:1", **options)
     assert (named.reduction, named.reduction_name) == ("class:1", "class:cat")
     request = by_number({"reduction": "class:cat", "classes": ["bird", "cat"]}, names)
     assert request == {"reduction": "class:1", "classes": [2, 0]}
@@ -433,9 +436,9 @@ def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_even
     fitted = calibrant.fit("temperature", p[:200], y[:200], reduction="canonical")
     of_vector = calibrant.evaluate(p[200:], y[200:], map=fitted, reduction="canonical", measures=["brier"])
     assert "improvement: brier" in repr(of_vector)
-    for rows, what in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
+    for rows, title in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
         report = calibrant.evaluate(p[rows], y[rows], map=fitted, reduction="confidence", measures=["brier"])
-        assert f"improvement of the {what}" in repr(report)
+        assert f"improvement of the {title}" in repr(report)
         assert report.improvement is not None
         assert report.improvement["brier"].definition["reduction"] == "canonical"
         html = calibrant.report(p[rows], y[rows], map=fitted, reduction="confidence").html
@@ -453,16 +456,16 @@ def test_one_row_is_singular() -> None:
 
 
 def test_one_group_level_sample_and_bin_are_singular() -> None:
-    one: dict[str, Any] = {"mean": [1.0], "variance": [1.0], "groups": ["a"]}
+    single: dict[str, Any] = {"mean": [1.0], "variance": [1.0], "groups": ["a"]}
     shown = {
         "1 group:": calibrant.evaluate([0.7], [1], groups=["a"]),
-        "1 group: ": calibrant.evaluate_distribution([1.0], **one),
+        "1 group: ": calibrant.evaluate_distribution([1.0], **single),
         ", 1 group": calibrant.tally([0.7], [1], groups=["a"]),
         ", 1 level, 1 group": tally_pit([1.0], quantiles=[[1.0]], levels=[0.5], groups=["a"]),
         "at 1 level": read_forecasts(quantiles=[[1.0]], levels=[0.5]),
         ", 1 sample each": read_forecasts(samples=[[1.0]]),
         ", 1 bin": calibrant.CalibrationDisplay.from_predictions([1], [0.7]),
     }
-    for wanted, result in shown.items():
-        assert wanted in repr(result) + "\n"
-        assert f"{wanted.rstrip(' :')}s" not in repr(result)
+    for wanted, shown_result in shown.items():
+        assert wanted in repr(shown_result) + "\n"
+        assert f"{wanted.rstrip(' :')}s" not in repr(shown_result)

@@ -10,6 +10,7 @@ import calibrant
 from benchmarks.tables.datasets import dataset
 from calibrant.core.errors import InvalidOption
 from calibrant.core.synthetic import FULL_ERRORS, SHAPES, hidden_error, logistic_normal, shaped_predictions
+from tests.refusals import refused_at
 
 
 def test_labels_are_drawn_from_the_true_probabilities() -> None:
@@ -56,9 +57,8 @@ def test_the_temperature_multiplies_the_logits_and_makes_them_overconfident() ->
     ],
 )
 def test_impossible_worlds_are_refused(n: Any, options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(InvalidOption) as caught:
+    with refused_at(pointer, InvalidOption):
         logistic_normal(n, **{"seed": 0} | options)
-    assert caught.value.offences[0].pointer == pointer
 
 
 @pytest.mark.slow
@@ -140,9 +140,8 @@ def test_shaped_predictions_are_the_datasets_of_the_tables(shape: str) -> None:
     ],
 )
 def test_impossible_options_are_refused(draw: Any, options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(InvalidOption) as caught:
+    with refused_at(pointer, InvalidOption):
         draw(**{"n": 5, "seed": 0} | options)
-    assert caught.value.offences[0].pointer == pointer
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -16,6 +16,7 @@ from calibrant.core.errors import (
     WrongShape,
 )
 from calibrant.decisions.costs import Costs, SharedRows
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(4)
 P = RANDOM.random(60)
@@ -27,15 +28,15 @@ W = np.linspace(0.5, 1.0, 60)
 
 
 def test_two_batches_one_after_the_other_make_the_plane_of_both() -> None:
-    asked = Costs([0.0, 0.3], [2.0, 9.0])
-    found = asked.run(asked.event(asked.check(read_batch(P, Y))), asked.event(asked.check(read_batch(P**2, Y))))
+    costs = Costs([0.0, 0.3], [2.0, 9.0])
+    added = costs.run(costs.event(costs.check(read_batch(P, Y))), costs.event(costs.check(read_batch(P**2, Y))))
     whole = calibrant.cost_plane(P, P**2, Y, abstention=[0.0, 0.3], cost_ratios=[2.0, 9.0])
-    assert np.array_equal(found.relative, whole.relative)
+    assert np.array_equal(added.relative, whole.relative)
     events = [
-        asked.event(asked.check(read_batch(predictions, CLASSES))) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))
+        costs.event(costs.check(read_batch(predictions, CLASSES))) for predictions in (PROBS, np.roll(PROBS, 1, axis=1))
     ]
     plane = calibrant.cost_plane(PROBS, np.roll(PROBS, 1, axis=1), CLASSES, abstention=[0.0, 0.3], cost_ratios=[2, 9])
-    assert np.array_equal(asked.run(*events).relative, plane.relative)
+    assert np.array_equal(costs.run(*events).relative, plane.relative)
     assert all(event.whole is None for event in events)
 
 
@@ -55,9 +56,8 @@ def test_models_of_other_rows_are_refused_with_the_difference(
 ) -> None:
     first = SharedRows.of(read_batch(P, Y, W))
     SharedRows.of(read_batch(P**2, Y, W)).match(first, "/batches/1")
-    with pytest.raises(error) as raised:
+    with refused_at("/batches/1", error):
         SharedRows.of(other()).match(first, "/batches/1")
-    assert raised.value.offences[0].pointer == "/batches/1"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_rows_with_several_events_have_no_cost_plane(reduction: str) -> None:
 
 
 def test_the_estimate_grows_with_rows_and_classes() -> None:
-    two, three = read_batch(P, Y), read_batch(PROBS, CLASSES)
-    few, many = (Costs().seconds(Costs().check(batch)) for batch in (two, three))
+    of_event, of_classes = read_batch(P, Y), read_batch(PROBS, CLASSES)
+    few, many = (Costs().seconds(Costs().check(batch)) for batch in (of_event, of_classes))
     assert 0.0 < few < many

@@ -16,6 +16,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.core.features import Feature, Features, read_features
 from calibrant.core.reductions import Event
 from calibrant.decisions.segments import Condition, SegmentOptions, search
+from tests.refusals import refused_at
 
 
 def _rows(n: int = 4000, seed: int = 0) -> tuple[np.ndarray[Any, Any], dict[str, Any], np.random.Generator]:
@@ -28,29 +29,29 @@ def _rows(n: int = 4000, seed: int = 0) -> tuple[np.ndarray[Any, Any], dict[str,
     return random.uniform(0.1, 0.6, n), features, random
 
 
-def _names(result: calibrant.SegmentSearch) -> list[str]:
-    return [str(segment) for segment in result.segments]
+def _names(searched: calibrant.SegmentSearch) -> list[str]:
+    return [str(segment) for segment in searched.segments]
 
 
 def test_a_category_with_a_gap_is_found_alone() -> None:
     p, features, random = _rows()
     inside = features["site"] == "b"
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
-    assert _names(result) == ["site = b"]
-    segment = result.segments[0]
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
+    assert _names(segments) == ["site = b"]
+    segment = segments.segments[0]
     assert (segment.n, segment.share) == (inside.sum(), inside.mean())
     assert segment.mean_prediction == pytest.approx(p[inside].mean())
     assert segment.gap == pytest.approx(segment.mean_label - segment.mean_prediction)
     assert segment.interval[0] < 0.2 < segment.interval[1]
     assert segment.p_value < 1e-6
-    assert result.significant > 1  # its parts too
+    assert segments.significant > 1  # its parts too
 
 
 def test_a_range_of_a_number_is_found_with_its_ends() -> None:
     p, features, random = _rows()
     inside = (features["age"] > 38.0) & (features["age"] <= 56.0)
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
-    (condition,) = result.segments[0].conditions
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.2 * inside, features)
+    (condition,) = segments.segments[0].conditions
     assert condition.feature == "age"
     assert [condition.above, condition.up_to] == pytest.approx([38.0, 56.0], abs=1.0)
 
@@ -58,15 +59,15 @@ def test_a_range_of_a_number_is_found_with_its_ends() -> None:
 def test_a_pair_is_found_if_neither_of_its_features_has_a_gap() -> None:
     p, features, random = _rows()
     gap = np.where((features["site"] == "a") == (features["visits"] == 1), 0.1, -0.1)
-    result = calibrant.find_segments(p, random.random(4000) < p + gap, features, max_order=2)
-    assert "site = a and 0 < visits <= 1" in _names(result)
+    segments = calibrant.find_segments(p, random.random(4000) < p + gap, features, max_order=2)
+    assert "site = a and 0 < visits <= 1" in _names(segments)
 
 
 def test_a_range_of_the_prediction_is_found() -> None:
     p, features, random = _rows()
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * (p > 0.5), features)
-    assert result.segments[0].conditions[0].feature is None
-    assert _names(result)[0].startswith("prediction > 0.")
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.3 * (p > 0.5), features)
+    assert segments.segments[0].conditions[0].feature is None
+    assert _names(segments)[0].startswith("prediction > 0.")
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -85,19 +86,19 @@ def test_missing_values_are_a_segment() -> None:
     p, features, random = _rows()
     unknown = random.random(4000) < 0.1
     features["age"][unknown] = np.nan
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * unknown, features)
-    assert result.segments[0].conditions == (Condition("age"),)
-    assert _names(result)[0] == "age missing"
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.3 * unknown, features)
+    assert segments.segments[0].conditions == (Condition("age"),)
+    assert _names(segments)[0] == "age missing"
 
 
 def test_the_known_rows_of_a_feature_with_one_value_are_not_called_missing() -> None:
     p, _, random = _rows()
     known = random.random(4000) < 0.5
     features = {"x": np.where(known, 1.0, np.nan)}
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.3 * known, features, max_order=1)
-    assert _names(result) == ["x <= 1"]
-    assert result.segments[0].conditions == (Condition("x", up_to=1.0),)
-    assert result.segments[0].n == known.sum()
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.3 * known, features, max_order=1)
+    assert _names(segments) == ["x <= 1"]
+    assert segments.segments[0].conditions == (Condition("x", up_to=1.0),)
+    assert segments.segments[0].n == known.sum()
 
 
 def test_a_gap_of_all_rows_is_one_segment_and_does_not_hide_a_larger_one() -> None:
@@ -110,10 +111,10 @@ def test_a_gap_of_all_rows_is_one_segment_and_does_not_hide_a_larger_one() -> No
 
 def test_calibrated_predictions_have_no_segment() -> None:
     p, features, random = _rows()
-    result = calibrant.find_segments(p, random.random(4000) < p, features)
-    assert (result.segments, result.significant) == ((), 0)
-    assert result.p_value > 0.05
-    assert "No gap is significant" in repr(result)
+    segments = calibrant.find_segments(p, random.random(4000) < p, features)
+    assert (segments.segments, segments.significant) == ((), 0)
+    assert segments.p_value > 0.05
+    assert "No gap is significant" in repr(segments)
 
 
 @pytest.mark.slow
@@ -132,8 +133,8 @@ def test_a_segment_is_found_in_at_most_5_percent_of_calibrated_samples(a: float,
 def test_a_confidence_beyond_the_draws_is_that_of_bonferroni() -> None:
     p, features, random = _rows(1000)
     y = random.random(1000) < p
-    result = calibrant.find_segments(p, y, features, confidence=0.99999)
-    assert result.critical == pytest.approx(norm.isf(1e-5 / (2 * result.tested)))
+    segments = calibrant.find_segments(p, y, features, confidence=0.99999)
+    assert segments.critical == pytest.approx(norm.isf(1e-5 / (2 * segments.tested)))
 
 
 @pytest.mark.slow
@@ -146,8 +147,8 @@ def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
         gap = np.array([0.3, 0.25, -0.02, 0.2, 0.35])[site]
         y = (random.random(n) < p + gap).astype(np.int8)
         features = Features((Feature("site", codes=site.astype(np.int32), categories=tuple("abcde")),))
-        result = search(Event(p, y), features, SegmentOptions.read(max_order=1))
-        for segment in result.segments:
+        segments = search(Event(p, y), features, SegmentOptions.read(max_order=1))
+        for segment in segments.segments:
             condition = segment.conditions[0] if segment.conditions else Condition("all")
             if condition.category is not None:
                 true = float(gap[site == "abcde".index(condition.category)].mean())
@@ -158,21 +159,21 @@ def test_intervals_contain_the_gaps_of_all_segments_together() -> None:
 def test_segments_found_in_some_rows_are_tested_on_the_others() -> None:
     p, features, random = _rows()
     y = random.random(4000) < p + 0.3 * (features["site"] == "b")
-    result = calibrant.find_segments(p, y, features, held_out=0.5)
-    assert _names(result)[0] == "site = b"
-    assert result.held_out == 0.5
-    assert result.segments[0].n < 0.6 * (features["site"] == "b").sum()
-    assert result.segments[0].share == pytest.approx((features["site"] == "b").mean(), abs=0.03)
+    segments = calibrant.find_segments(p, y, features, held_out=0.5)
+    assert _names(segments)[0] == "site = b"
+    assert segments.held_out == 0.5
+    assert segments.segments[0].n < 0.6 * (features["site"] == "b").sum()
+    assert segments.segments[0].share == pytest.approx((features["site"] == "b").mean(), abs=0.03)
     assert _names(calibrant.find_segments(p, random.random(4000) < p, features, held_out=0.5)) == []
 
 
 def test_a_segment_with_few_rows_held_out_is_not_tested() -> None:
     p, features, random = _rows()
     y = random.random(4000) < p + 0.3 * (features["site"] == "b")
-    result = calibrant.find_segments(p, y, features, held_out=0.5, min_rows=800, max_order=1)
-    assert "site = b" not in _names(result)
-    assert all(segment.n >= 800 for segment in result.segments)
-    assert any(note.startswith("not tested: 1 segment with fewer than 800 rows") for note in result.notes)
+    segments = calibrant.find_segments(p, y, features, held_out=0.5, min_rows=800, max_order=1)
+    assert "site = b" not in _names(segments)
+    assert all(segment.n >= 800 for segment in segments.segments)
+    assert any(note.startswith("not tested: 1 segment with fewer than 800 rows") for note in segments.notes)
 
 
 def test_a_frequency_weight_is_so_many_rows() -> None:
@@ -215,10 +216,10 @@ def test_constant_features_and_rare_categories_are_left_out_with_a_note() -> Non
     p, features, random = _rows(1000)
     features |= {"same": ["x"] * 1000, "number": np.ones(1000), "none": [None] * 1000}
     features["id"] = [f"user {i}" for i in range(1000)]
-    result = calibrant.find_segments(p, random.random(1000) < p, features)
+    segments = calibrant.find_segments(p, random.random(1000) < p, features)
     for name in ("same", "number", "none"):
-        assert f"{name} is left out: it is constant" in result.notes
-    assert any(note.startswith("id: 1,000 categories") for note in result.notes)
+        assert f"{name} is left out: it is constant" in segments.notes
+    assert any(note.startswith("id: 1,000 categories") for note in segments.notes)
 
 
 def test_thousands_of_categories_are_searched_by_their_frequent_ones() -> None:
@@ -251,9 +252,9 @@ def test_the_memory_of_a_search_does_not_grow_with_segments_that_have_no_rows() 
 @pytest.mark.parametrize("label", [0, 1])
 def test_one_class_is_searched_too(label: int) -> None:
     p, features, _ = _rows(500)
-    result = calibrant.find_segments(p, np.full(500, label), features)
-    assert _names(result)[0] == "all rows"
-    segment = result.segments[0]
+    segments = calibrant.find_segments(p, np.full(500, label), features)
+    assert _names(segments)[0] == "all rows"
+    segment = segments.segments[0]
     assert segment.mean_label == pytest.approx(label)
     assert -1.0 <= segment.interval[0] <= segment.gap <= segment.interval[1] <= 1.0
 
@@ -262,10 +263,10 @@ def test_certain_predictions_that_are_wrong_are_found() -> None:
     p = np.repeat([0.0, 0.5], 200)
     y = np.append(np.zeros(200), np.tile([0, 1], 100))
     y[0] = 1
-    result = calibrant.find_segments(p, y, {"site": ["a"] * 200 + ["b"] * 200})
-    assert _names(result) == ["site = a"]
-    assert result.segments[0].p_value == 0.0
-    assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
+    segments = calibrant.find_segments(p, y, {"site": ["a"] * 200 + ["b"] * 200})
+    assert _names(segments) == ["site = a"]
+    assert segments.segments[0].p_value == 0.0
+    assert json.loads(json.dumps(segments.to_dict())) == segments.to_dict()
 
 
 def test_few_rows_are_refused_with_the_number_that_is_needed() -> None:
@@ -309,29 +310,27 @@ def test_multiclass_predictions_need_one_event() -> None:
 )
 def test_bad_arguments_are_refused_with_their_place(changes: dict[str, Any], code: str, pointer: str) -> None:
     p, _, random = _rows(100)
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at(pointer, CalibrationError, code=code):
         calibrant.find_segments(p, random.random(100) < p, **{"features": {"site": ["a"] * 100}} | changes)
-    assert (caught.value.code, caught.value.offences[0].pointer) == (code, pointer)
 
 
 def test_too_many_segments_are_refused() -> None:
     random = np.random.default_rng(7)
     p = random.random(3000)
     features = {f"f{i}": random.normal(size=3000) for i in range(40)}
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/min_rows", CalibrationError, code="invalid-option"):
         calibrant.find_segments(p, random.random(3000) < p, features, max_order=3, n_bins=5, min_rows=10)
-    assert (caught.value.code, caught.value.offences[0].pointer) == ("invalid-option", "/min_rows")
 
 
 def test_the_result_is_a_table_a_frame_and_a_picture() -> None:
     p, features, random = _rows()
-    result = calibrant.find_segments(p, random.random(4000) < p + 0.2 * (features["site"] == "b"), features)
-    assert "site = b" in repr(result)
-    frame = result.to_frame()
+    segments = calibrant.find_segments(p, random.random(4000) < p + 0.2 * (features["site"] == "b"), features)
+    assert "site = b" in repr(segments)
+    frame = segments.to_frame()
     assert list(frame["segment"]) == ["site = b"]
-    axes = result.plot()
+    axes = segments.plot()
     assert axes.get_yticklabels()[0].get_text().startswith("site = b")
-    assert result._repr_html_().startswith("<table>")
+    assert segments._repr_html_().startswith("<table>")
 
 
 @pytest.mark.slow
@@ -341,9 +340,9 @@ def test_sums_of_many_combinations_are_not_in_memory_at_once() -> None:
     features = {"c": (np.arange(60_000) % 256).astype(str), "x": random.random(60_000)}
     tracemalloc.start()
     try:
-        found = calibrant.find_segments(p, random.random(60_000) < p, features, n_bins=100, min_rows=232)
+        segments = calibrant.find_segments(p, random.random(60_000) < p, features, n_bins=100, min_rows=232)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found.tested > 256
+    assert segments.tested > 256
     assert peak < 250e6  # all cells of the pair by 1,024 groups of rows would be 210 MB, in several copies

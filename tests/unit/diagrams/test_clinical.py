@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,16 +18,15 @@ from calibrant.core.reductions import Event
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.clinical import _exceedance, calibration_belt, calibration_curve
 from calibrant.measures.intervals import PLAIN
+from tests.clinical import clinical_rows, numbers_of_r
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
 BOUND = float(chi2.ppf(0.95, 1))
 Labels = npt.NDArray[np.int8]
 
 
 def _golden(name: str) -> tuple[Event, dict[str, Any]]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    values: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
-    return Event(rows[:, 0], rows[:, 1].astype(np.int8)), values
+    p, y, _ = clinical_rows(name)
+    return Event(p, y.astype(np.int8)), numbers_of_r(name)
 
 
 def _drawn(n: int, *coefficients: float, seed: int = 0) -> Event:
@@ -76,7 +73,7 @@ def test_the_belt_is_the_envelope_of_all_curves_that_the_likelihood_ratio_does_n
     for i in (0, len(belt.predictions) // 2, -1):
         point = np.array([1.0, float(logit(belt.predictions[i]))])
         for side, end in ((1.0, belt.low[i]), (-1.0, belt.high[i])):
-            found = minimize(
+            optimum = minimize(
                 lambda t, point=point, side=side: side * float(point @ t),
                 best.x,
                 jac=lambda _, point=point, side=side: side * point,
@@ -84,7 +81,7 @@ def test_the_belt_is_the_envelope_of_all_curves_that_the_likelihood_ratio_does_n
                 method="SLSQP",
                 options={"ftol": 1e-12},
             )
-            assert end == pytest.approx(float(expit(point @ found.x)), abs=2e-6)
+            assert end == pytest.approx(float(expit(point @ optimum.x)), abs=2e-6)
 
 
 def test_the_distribution_of_the_statistic_given_degree_2_has_its_closed_form() -> None:
@@ -264,9 +261,9 @@ def test_the_pointwise_band_covers_the_truth(curve: Any) -> None:
 
 def test_the_band_of_twice_the_rows_is_narrower_by_the_root_of_2() -> None:
     event = _drawn(800, 0.3, 0.9, seed=6)
-    one = _curve(event, "logistic", 0.95)
+    single = _curve(event, "logistic", 0.95)
     twice = _curve(event.rows(np.tile(np.arange(800), 2)), "logistic", 0.95)
-    ratio = (logit(one.calibrated) - logit(one.low)) / (logit(twice.calibrated) - logit(twice.low))
+    ratio = (logit(single.calibrated) - logit(single.low)) / (logit(twice.calibrated) - logit(twice.low))
     np.testing.assert_allclose(ratio, math.sqrt(2.0), rtol=1e-6)
 
 

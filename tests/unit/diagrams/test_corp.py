@@ -22,12 +22,12 @@ def _curve(picture: Corp, p: Any) -> Floats:
 def _pooled(p: list[float], y: list[int]) -> list[float]:
     """Pool adjacent violators, the textbook's way."""
     blocks: list[tuple[float, int]] = []
-    for value in np.array(y)[np.argsort(p, kind="stable")].tolist():
-        blocks.append((float(value), 1))
+    for label in np.array(y)[np.argsort(p, kind="stable")].tolist():
+        blocks.append((float(label), 1))
         while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
             (a, m), (b, n) = blocks[-2:]
             blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
-    return [value for value, count in blocks for _ in range(count)]
+    return [level for level, count in blocks for _ in range(count)]
 
 
 def test_the_curve_is_the_isotonic_regression(event: Event) -> None:
@@ -39,7 +39,7 @@ def test_the_curve_is_the_isotonic_regression(event: Event) -> None:
     assert np.all(picture.end[:-1] < picture.start[1:])
 
 
-def test_the_curve_by_hand() -> None:
+def test_the_curve_is_that_by_hand() -> None:
     random = np.random.default_rng(2)
     p = random.random(40).tolist()
     y = (random.random(40) < p).astype(int).tolist()
@@ -55,9 +55,9 @@ def test_the_curve_on_golden_rows_is_scikit_learn_s(golden_event: Event, golden:
 
 def test_the_decomposition_adds_up(event: Event) -> None:
     w = np.random.default_rng(0).random(len(event))
-    for asked in (event, replace(event, w=w), replace(event, w=w, kind="importance")):
-        picture = corp(asked, PLAIN, level=0.9)
-        of_rows = np.ones(len(event)) if asked.w is None else asked.w
+    for weighted in (event, replace(event, w=w), replace(event, w=w, kind="importance")):
+        picture = corp(weighted, PLAIN, level=0.9)
+        of_rows = np.ones(len(event)) if weighted.w is None else weighted.w
         brier = np.average((event.p - event.y) ** 2, weights=of_rows)
         rate = np.average(event.y, weights=of_rows)
         assert picture.brier == pytest.approx(brier, abs=1e-12)
@@ -65,7 +65,7 @@ def test_the_decomposition_adds_up(event: Event) -> None:
         whole = picture.miscalibration - picture.discrimination + picture.uncertainty
         assert whole == pytest.approx(brier, abs=1e-12)
         assert min(picture.miscalibration, picture.discrimination) > 0
-        fitted = fit_isotonic(asked.cells)(event.p)
+        fitted = fit_isotonic(weighted.cells)(event.p)
         after = np.average((fitted - event.y) ** 2, weights=of_rows)
         assert picture.miscalibration == pytest.approx(brier - after, abs=1e-9)
 
@@ -112,9 +112,9 @@ def test_the_band_holds_the_diagonal(event: Event) -> None:
 
 
 def test_the_band_is_the_seed_s(event: Event) -> None:
-    one, again, other = (corp(event, Resampling(None, 100, seed), level=0.9).to_document() for seed in (1, 1, 2))
-    assert one == again
-    assert one["band_low"] != other["band_low"]
+    first, again, other = (corp(event, Resampling(None, 100, seed), level=0.9).to_document() for seed in (1, 1, 2))
+    assert first == again
+    assert first["band_low"] != other["band_low"]
 
 
 def test_certain_predictions_have_a_band_without_width() -> None:
@@ -127,7 +127,7 @@ def test_certain_predictions_have_a_band_without_width() -> None:
 
 def test_thinning_keeps_both_ends_and_no_more_than_asked() -> None:
     mass = np.random.default_rng(0).exponential(size=5000) ** 3
-    kept = thinned(np.append(0.0, np.cumsum(mass)), 100)
-    assert (kept[0], kept[-1]) == (0, 4999)
-    assert 50 < len(kept) <= 100
+    places = thinned(np.append(0.0, np.cumsum(mass)), 100)
+    assert (places[0], places[-1]) == (0, 4999)
+    assert 50 < len(places) <= 100
     assert thinned(np.array([0.0, 1.0, 2.0]), 100).tolist() == [0, 1]

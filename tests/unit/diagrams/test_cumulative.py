@@ -14,20 +14,20 @@ from calibrant.measures.intervals import PLAIN
 
 def test_the_largest_distance_of_the_graphs_is_the_ks_error(event: Event) -> None:
     w = np.random.default_rng(3).random(len(event))
-    for asked in (event, replace(event, w=w), replace(event, y=(1 - event.y).astype(np.int8))):
+    for drawn_event in (event, replace(event, w=w), replace(event, y=(1 - event.y).astype(np.int8))):
         for points in (10, 400):
-            graphs = ks_graphs(asked, PLAIN, points=points, knots=6)
+            graphs = ks_graphs(drawn_event, PLAIN, points=points, knots=6)
             apart = graphs.cumulative_label - graphs.cumulative_score
-            assert np.abs(apart).max() == pytest.approx(ks_error(asked.cells), abs=1e-14)
-            assert graphs.ks == ks_error(asked.cells)
+            assert np.abs(apart).max() == pytest.approx(ks_error(drawn_event.cells), abs=1e-14)
+            assert graphs.ks == ks_error(drawn_event.cells)
             top = np.abs(apart).argmax()
             assert graphs.signed == pytest.approx(apart[top], abs=1e-14)
             assert (graphs.reached_fractile, graphs.reached_score) == (graphs.fractile[top], graphs.score[top])
-            assert graphs.end == pytest.approx(end_value(asked.cells), abs=1e-14)
+            assert graphs.end == pytest.approx(end_value(drawn_event.cells), abs=1e-14)
             assert len(graphs.fractile) <= points
 
 
-def test_the_graphs_by_hand() -> None:
+def test_the_graphs_are_those_by_hand() -> None:
     event = Event(np.array([0.6, 0.2, 0.2, 0.9]), np.array([1, 0, 1, 1], np.int8))
     graphs = ks_graphs(event, PLAIN, points=100, knots=3)
     np.testing.assert_allclose(graphs.fractile, [0, 0.5, 0.75, 1])

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 import calibrant
 from calibrant.core.errors import CalibrationError
@@ -17,43 +16,33 @@ from calibrant.distributions.forecasts import Forecasts, read_forecasts
 from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw
-
-LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+from tests.rows import LEVELS, draw_forecasts
 
 
 def _forecasts(n: int, kind: str, seed: int = 0) -> tuple[Forecasts, np.ndarray]:
     """Calibrated forecasts, and outcomes."""
-    random = np.random.default_rng(seed)
-    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.5, n))
-    y = mean + std * random.standard_normal(n)
-    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
-    made: dict[str, Any] = {
-        "normal": {"mean": mean, "variance": std**2},
-        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
-        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 99))},
-        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
-    }
-    return read_forecasts(**made[kind]), y
+    y, arguments = draw_forecasts(n, seed, kind=kind, spread=0.5)
+    return read_forecasts(**arguments), y
 
 
 def _data(name: str, rows: MeasuredForecasts, times: list[str] | None = None, **options: Any) -> dict[str, Any]:
     (request,) = read_distribution_diagrams([{"name": name, **options}])
-    found = drawn(request, rows, times)
-    assert found["problem"] is None
-    data: dict[str, Any] = found["data"]
-    return data
+    diagram = drawn(request, rows, times)
+    assert diagram["problem"] is None
+    points: dict[str, Any] = diagram["data"]
+    return points
 
 
 @pytest.mark.parametrize("name", DISTRIBUTION_DIAGRAMS)
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
 def test_every_diagram_has_the_fields_of_its_description(name: str, kind: str) -> None:
     (request,) = read_distribution_diagrams([name])
-    found = drawn(request, MeasuredForecasts(*_forecasts(60, kind)))
+    diagram = drawn(request, MeasuredForecasts(*_forecasts(60, kind)))
     if name == "mean-variance" and kind in ("quantiles", "interval"):
-        assert found["problem"] == "no diagram: diagram needs means and variances, or samples"
+        assert diagram["problem"] == "no diagram: diagram needs means and variances, or samples"
         return
-    assert found["definition"]["name"] == name
-    assert set(found["data"]) == set(DISTRIBUTION_DIAGRAMS[name].shown)
+    assert diagram["definition"]["name"] == name
+    assert set(diagram["data"]) == set(DISTRIBUTION_DIAGRAMS[name].shown)
 
 
 def test_points_of_diagrams_are_counts_of_rows() -> None:
@@ -77,9 +66,9 @@ def test_weights_count_rows() -> None:
     repeated = np.repeat(np.arange(200), weights)
     rows = MeasuredForecasts(forecasts.take(repeated), y[repeated])
     for name in ("pit", "coverage", "quantile-reliability"):
-        one, other = _data(name, weighted), _data(name, rows)
-        for field in one:
-            np.testing.assert_allclose(one[field], other[field], atol=1e-12, err_msg=f"{name} {field}")
+        first, other = _data(name, weighted), _data(name, rows)
+        for field in first:
+            np.testing.assert_allclose(first[field], other[field], atol=1e-12, err_msg=f"{name} {field}")
 
 
 @pytest.mark.slow
@@ -93,10 +82,10 @@ def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, c
         clusters = [str(i // 2) for i in range(300)] if clustered else None
         rows, _ = read_rows(ForecastRows(forecasts, y, clusters=clusters))
         for name in outside:
-            data = _data(name, rows)
-            found = np.array(data[fields[name]])
+            points = _data(name, rows)
+            curve = np.array(points[fields[name]])
             outside[name] += bool(
-                np.any((found > np.array(data["high"]) + 1e-12) | (found < np.array(data["low"]) - 1e-12))
+                np.any((curve > np.array(points["high"]) + 1e-12) | (curve < np.array(points["low"]) - 1e-12))
             )
     for name, count in outside.items():
         assert count <= 17, name  # more than 17 of 120 have a probability below 1e-4 at 5 %
@@ -105,24 +94,24 @@ def test_bands_contain_all_points_of_95_of_100_calibrated_forecasts(kind: str, c
 
 def test_squared_errors_of_calibrated_variances_are_inside_their_intervals() -> None:
     forecasts, y = _forecasts(20_000, "normal")
-    data = _data("mean-variance", MeasuredForecasts(forecasts, y), n_bins=20)
-    inside = (np.array(data["low"]) <= data["predicted"]) & (data["predicted"] <= np.array(data["high"]))
+    points = _data("mean-variance", MeasuredForecasts(forecasts, y), n_bins=20)
+    inside = (np.array(points["low"]) <= points["predicted"]) & (points["predicted"] <= np.array(points["high"]))
     assert inside.sum() >= 17
     order = np.argsort(forecasts.variance)
     first = order[:1000]
-    assert data["observed"][0] == pytest.approx(np.mean((y[first] - forecasts.mean[first]) ** 2))
+    assert points["observed"][0] == pytest.approx(np.mean((y[first] - forecasts.mean[first]) ** 2))
 
 
 def test_a_fan_is_in_the_order_of_time() -> None:
     forecasts, y = _forecasts(50, "quantiles")
     rows = MeasuredForecasts(forecasts, y)
     days = np.random.default_rng(0).permutation(np.datetime64("2024-01-01") + np.arange(50))
-    data = _data("fan", rows, days.astype(str).tolist(), most=20)
+    points = _data("fan", rows, days.astype(str).tolist(), most=20)
     last = np.argsort(days)[-20:]
-    assert data["seconds"] is True
-    assert data["observed"] == y[last].tolist()
-    np.testing.assert_allclose(data["levels"], [0.5, 0.9])
-    np.testing.assert_allclose(data["upper"][1], forecasts.quantiles[last, 4])
+    assert points["seconds"] is True
+    assert points["observed"] == y[last].tolist()
+    np.testing.assert_allclose(points["levels"], [0.5, 0.9])
+    np.testing.assert_allclose(points["upper"][1], forecasts.quantiles[last, 4])
     assert _data("fan", rows)["observed"] == y.tolist()
     (request,) = read_distribution_diagrams(["fan"])
     for times, problem in (
@@ -176,14 +165,14 @@ EXTREMES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", DISTRIBUTION_DIAGRAMS)
 @pytest.mark.parametrize("extreme", EXTREMES)
 def test_extreme_forecasts_are_drawn_or_have_a_reason(name: str, extreme: str) -> None:
-    given = dict(EXTREMES[extreme])
-    y = np.array(given.pop("observed"))
+    arguments = dict(EXTREMES[extreme])
+    y = np.array(arguments.pop("observed"))
     (request,) = read_distribution_diagrams([name])
-    found = drawn(request, MeasuredForecasts(read_forecasts(**given), y))
-    if found["data"] is None:
-        assert found["problem"].startswith("no diagram: ")
+    diagram = drawn(request, MeasuredForecasts(read_forecasts(**arguments), y))
+    if diagram["data"] is None:
+        assert diagram["problem"].startswith("no diagram: ")
     else:
-        assert b"<svg" in draw(name, found, Caption(len(y), "normal")).content
+        assert b"<svg" in draw(name, diagram, Caption(len(y), "normal")).content
 
 
 @pytest.mark.parametrize(

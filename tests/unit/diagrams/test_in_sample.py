@@ -78,7 +78,7 @@ def test_labels_of_very_many_classes_are_not_counted() -> None:
     assert in_sample(batch, identity).label_counts is None
 
 
-def test_rows_that_the_map_does_not_take_are_refused() -> None:
+def test_rows_that_the_map_does_not_accept_are_refused() -> None:
     logits: Batch = read_batch([-1.0, 1.0], [0, 1], scale="logit")
     with pytest.raises(ScaleMismatch):
         in_sample(logits, calibrant.fit("platt", P, Y))
@@ -117,11 +117,11 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
     report = calibrant.evaluate(P, Y, map=fitted, measures=["ece", "brier", "ks"])
     assert report.after is not None
     assert report.improvement is not None
-    parts = {key: found.parts for key, found in report.after.items()}
-    made = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
-    held_out = calibrant.evaluate(made, Y, measures=["ece", "brier", "ks"])
-    for key, found in held_out.measures.items():
-        assert parts[key]["cross_fitted"] == pytest.approx(found.value, abs=1e-12)
+    parts = {key: measure.parts for key, measure in report.after.items()}
+    out_of_fold = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
+    held_out = calibrant.evaluate(out_of_fold, Y, measures=["ece", "brier", "ks"])
+    for key, measure in held_out.measures.items():
+        assert parts[key]["cross_fitted"] == pytest.approx(measure.value, abs=1e-12)
     assert report.after["ece"].value == pytest.approx(0.0, abs=1e-9)
     assert parts["ece"]["cross_fitted"] > 0.01
     before = report.measures["brier"].value
@@ -136,15 +136,15 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
 def test_groups_on_the_rows_of_the_fit_say_so_and_are_cross_fitted() -> None:
     fitted, groups = calibrant.fit("isotonic", P, Y), np.where(np.arange(len(P)) % 3, "a", "b")
     report = calibrant.evaluate(P, Y, map=fitted, groups=groups, measures=["ece", "brier"], interval=0.9, resamples=100)
-    made = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
-    held_out = calibrant.evaluate(made, Y, groups=groups, measures=["ece", "brier"]).groups
+    out_of_fold = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
+    held_out = calibrant.evaluate(out_of_fold, Y, groups=groups, measures=["ece", "brier"]).groups
     assert report.groups is not None
     assert held_out is not None
     for name, group in report.groups.items():
         assert group.after is not None
-        for key, found in group.after.items():
-            assert found.parts["cross_fitted"] == pytest.approx(held_out[name][key].value, abs=1e-12)
-            assert found.p_value is None
+        for key, measure in group.after.items():
+            assert measure.parts["cross_fitted"] == pytest.approx(held_out[name][key].value, abs=1e-12)
+            assert measure.p_value is None
         assert "in-sample" in repr(group)
         assert "cross-fitted" in repr(group)
     assert "cross_fitted" in report.to_frame(groups=True).columns
@@ -158,8 +158,8 @@ def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> Non
     for reduction, measure in (("confidence", "ece"), ("classwise", "ece"), ("canonical", "log-loss")):
         report = calibrant.evaluate(PROBS, LABELS, map=fitted, reduction=reduction, measures=[measure])
         assert report.after is not None
-        made = out_of_fold_predictions(read_batch(PROBS, LABELS), training_of(fitted))
-        held_out = calibrant.evaluate(made, LABELS, reduction=reduction, measures=[measure])[measure]
+        out_of_fold = out_of_fold_predictions(read_batch(PROBS, LABELS), training_of(fitted))
+        held_out = calibrant.evaluate(out_of_fold, LABELS, reduction=reduction, measures=[measure])[measure]
         assert report.after[measure].parts["cross_fitted"] == pytest.approx(held_out.value, abs=1e-12)
 
 

@@ -38,25 +38,25 @@ def _table(n: int = 300_000) -> pa.Table:
     )
 
 
-def _same(found: EventTally, wanted: EventTally) -> None:
-    assert (found.groups, found.reduction, found.scale, found.n_classes) == (
+def _same(counted: EventTally, wanted: EventTally) -> None:
+    assert (counted.groups, counted.reduction, counted.scale, counted.n_classes) == (
         wanted.groups,
         wanted.reduction,
         wanted.scale,
         wanted.n_classes,
     )
-    np.testing.assert_array_equal(found.tally.keys, wanted.tally.keys)
-    np.testing.assert_array_equal(found.tally.rows, wanted.tally.rows)
-    np.testing.assert_allclose(found.tally.p_sum, wanted.tally.p_sum, rtol=1e-12)
+    np.testing.assert_array_equal(counted.tally.keys, wanted.tally.keys)
+    np.testing.assert_array_equal(counted.tally.rows, wanted.tally.rows)
+    np.testing.assert_allclose(counted.tally.p_sum, wanted.tally.p_sum, rtol=1e-12)
 
 
 def test_batches_are_counted_as_their_rows() -> None:
     table = _table()
-    found = arrow.tally(table, prediction="p", label="y", group="group", fold="fold", weight="w")
+    tally = arrow.tally(table, prediction="p", label="y", group="group", fold="fold", weight="w")
     columns: dict[str, Any] = {name: table[name].to_numpy() for name in ("p", "fold", "w")}
     labels, groups = table["y"].to_numpy().astype(np.int64), table["group"].to_pylist()
     wanted = calibrant.tally(columns["p"], labels, groups=groups, folds=columns["fold"], weights=columns["w"])
-    _same(found, wanted)
+    _same(tally, wanted)
 
 
 @pytest.mark.parametrize("kind", ["list", "large", "fixed", "columns"])
@@ -71,8 +71,8 @@ def test_vectors_are_lists_or_columns(kind: str) -> None:
     else:
         table, prediction = pa.table({"z": pa.array(logits.tolist(), types[kind]), "y": labels}), "z"
     batches = table.to_batches(300)  # of which all but the first begin within the arrays
-    found = arrow.tally(batches, prediction=prediction, label="y", scale="logit", reduction="class:1")
-    _same(found, calibrant.tally(logits, labels, scale="logit", reduction="class:1"))
+    tally = arrow.tally(batches, prediction=prediction, label="y", scale="logit", reduction="class:1")
+    _same(tally, calibrant.tally(logits, labels, scale="logit", reduction="class:1"))
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_vectors_are_lists_or_columns(kind: str) -> None:
         pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, 2]), pa.array(["b", None, "a", "unused"])),
     ],
 )
-def test_groups_are_texts_however_they_are_written(groups: pa.Array) -> None:
+def test_groups_are_texts_in_every_encoding(groups: pa.Array) -> None:
     table = pa.table({"p": [0.1, 0.2, 0.3, 0.4], "y": [0, 1, 0, 1], "g": groups})
-    found = arrow.tally(table, prediction="p", label="y", group="g")
-    _same(found, calibrant.tally([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], groups=["a", None, "b", "a"]))
+    tally = arrow.tally(table, prediction="p", label="y", group="g")
+    _same(tally, calibrant.tally([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], groups=["a", None, "b", "a"]))
     whole = arrow.tally(table.set_column(2, "g", pa.array([1, None, 2, 1])), prediction="p", label="y", group="g")
     assert whole.groups == ("1", "2")
 
@@ -108,10 +108,10 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
 ) -> None:
     table = _table()
     for name, (row, value) in changed.items():
-        values = table[name].to_pylist()
-        values = [int(one) for one in values] if name == "y" else values
-        values[row] = value
-        table = table.set_column(table.schema.get_field_index(name), name, pa.array(values))
+        column = table[name].to_pylist()
+        column = [int(label) for label in column] if name == "y" else column
+        column[row] = value
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(column))
     with pytest.raises(error, match=message) as caught:
         arrow.tally(table, prediction="p", label="y", fold="fold", weight="w")
     (row, _) = next(iter(changed.values()))
@@ -119,7 +119,7 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "column", "asked"),
+    ("error", "message", "column", "options"),
     [
         (NotANumber, "must contain only numbers", {"p": ["0.1", "0.2"]}, {}),
         (NotANumber, "must contain only numbers", {"p": [True, False]}, {}),
@@ -135,11 +135,11 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
     ],
 )
 def test_invalid_columns_are_refused(
-    error: type[CalibrationError], message: str, column: dict[str, Any], asked: dict[str, Any]
+    error: type[CalibrationError], message: str, column: dict[str, Any], options: dict[str, Any]
 ) -> None:
     table = pa.table({"p": [0.1, 0.2], "y": [0, 1], **column})
     with pytest.raises(error, match=message):
-        arrow.tally(table, **{"prediction": "p", "label": "y", **asked})
+        arrow.tally(table, **{"prediction": "p", "label": "y", **options})
 
 
 def test_no_rows_are_an_error_and_weights_of_zero_count_nothing() -> None:

@@ -33,11 +33,11 @@ def _counted(batch: pa.RecordBatch, columns: Columns = _COLUMNS, keys: Mapping[s
     return counter.result()
 
 
-def _check(found: EventTally, expected: EventTally) -> None:
-    assert found.groups == expected.groups
-    assert_array_equal(found.tally.keys, expected.tally.keys)
-    assert_array_equal(found.tally.rows, expected.tally.rows)
-    assert_allclose(found.tally.p_sum, expected.tally.p_sum, rtol=1e-12)
+def _check(counted: EventTally, expected: EventTally) -> None:
+    assert counted.groups == expected.groups
+    assert_array_equal(counted.tally.keys, expected.tally.keys)
+    assert_array_equal(counted.tally.rows, expected.tally.rows)
+    assert_allclose(counted.tally.p_sum, expected.tally.p_sum, rtol=1e-12)
 
 
 def _rows(kind: str = "float64") -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -87,8 +87,8 @@ def test_many_equal_predictions_are_added_up_with_their_rounding() -> None:
 def test_a_value_of_a_dictionary_without_rows_is_a_group() -> None:
     p, y, _ = _rows()
     column = pa.DictionaryArray.from_arrays(pa.array(np.ones(N, np.int8)), pa.array(["never", "b", "x" * 300]))
-    found = _counted(pa.record_batch({"p": p, "y": y, "g": column}).slice(0, 100))
-    assert found.groups == ("b",)
+    tally = _counted(pa.record_batch({"p": p, "y": y, "g": column}).slice(0, 100))
+    assert tally.groups == ("b",)
 
 
 @pytest.mark.parametrize("groups", [300, 250])
@@ -102,18 +102,18 @@ def test_many_groups_are_counted_otherwise_than_few(groups: int) -> None:
 @pytest.mark.parametrize("key", ["no", None])
 def test_a_group_in_the_name_of_a_folder_is_another_than_in_a_column(key: str | None) -> None:
     p, y, _ = _rows()
-    found = _counted(pa.record_batch({"p": p, "y": y}), keys={"g": key})
-    _check(found, calibrant.tally(p, y, groups=[key] * N))
+    tally = _counted(pa.record_batch({"p": p, "y": y}), keys={"g": key})
+    _check(tally, calibrant.tally(p, y, groups=[key] * N))
 
 
 def test_rows_without_a_group_are_in_another_than_the_missing_one() -> None:
     p, y, groups = _rows()
     counter = RowCounter(_COLUMNS, missing="(missing)")
     counter.add(pa.record_batch({"p": p, "y": y, "g": groups.tolist()}), {})
-    found = counter.result()
-    assert found is not None
+    tally = counter.result()
+    assert tally is not None
     names = ["(missing)" if name is None else name for name in groups]
-    _check(found, calibrant.tally(p, y, groups=names))
+    _check(tally, calibrant.tally(p, y, groups=names))
 
 
 def test_batches_that_need_more_are_not_added_to_those_of_the_table() -> None:
@@ -124,11 +124,11 @@ def test_batches_that_need_more_are_not_added_to_those_of_the_table() -> None:
     counter = RowCounter(_COLUMNS)
     for batch in (plain, clipped, floats):
         counter.add(batch, {})
-    found = counter.result()
-    assert found is not None
-    assert (len(found), found.clipped) == (2 * N + 11, 1)
+    tally = counter.result()
+    assert tally is not None
+    assert (len(tally), tally.clipped) == (2 * N + 11, 1)
     whole = np.concatenate([p, p[:10], [1.0], p]), np.concatenate([y, y[:10], [1], y])
-    _check(found, calibrant.tally(*whole, groups=[*groups, *["a"] * 11, *groups]))
+    _check(tally, calibrant.tally(*whole, groups=[*groups, *["a"] * 11, *groups]))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_invalid_rows_are_counted_in_the_table(p: Any, error: type[CalibrationEr
     counter.add(pa.record_batch({"p": [0.5], "y": [1]}), {})
     with pytest.raises(error):
         counter.add(pa.record_batch({"p": p, "y": [0, 1]}), {})
-    found = counter.result()
-    assert found is not None
-    assert len(found) == 1
+    tally = counter.result()
+    assert tally is not None
+    assert len(tally) == 1
 
 
 def test_a_value_is_read_again_or_its_error_is_lost() -> None:

@@ -40,6 +40,7 @@ from calibrant.measures.catalogue import MEASURES as MEASURES_
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.event_tally import EventTally
 from tests.hostile_paths import hostile_paths
+from tests.refusals import refused_at
 
 N = 6000
 MEASURES = ["ece", "brier", "log-loss", "auroc", "ks"]
@@ -48,9 +49,9 @@ MEMORY = {"rows": 400 << 20, "distinct": 1 << 20, "tally": 1 << 16}
 NAMED: dict[str, Any] = {"prediction": "p", "label": "y"}
 
 
-def _value(result: MeasureResult) -> float:
-    assert result.value is not None
-    return result.value
+def _value(measure: MeasureResult) -> float:
+    assert measure.value is not None
+    return measure.value
 
 
 @pytest.fixture
@@ -81,26 +82,26 @@ def _table(folder: Path) -> pa.Table:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_source_has_other_results_than_its_rows(folder: Path, form: str, weighted: bool) -> None:
     rows = _table(folder)
-    how: dict[str, Any] = {"weights_kind": "frequency"}
+    options: dict[str, Any] = {"weights_kind": "frequency"}
     memory = (MEMORY | {"distinct": 2 << 20})[form]  # groups have more counts
-    found = calibrant.evaluate_source(
-        str(folder), **NAMED, group="g", weight="w" if weighted else None, measures=MEASURES, memory=memory, **how
+    report = calibrant.evaluate_source(
+        str(folder), **NAMED, group="g", weight="w" if weighted else None, measures=MEASURES, memory=memory, **options
     )
     groups = ["(missing)" if name is None else name for name in rows["g"].to_pylist()]
     weights = rows["w"].to_numpy() if weighted else None
     expected = calibrant.evaluate(
-        rows["p"].to_numpy(), rows["y"].to_numpy(), measures=MEASURES, groups=groups, weights=weights, **how
+        rows["p"].to_numpy(), rows["y"].to_numpy(), measures=MEASURES, groups=groups, weights=weights, **options
     )
-    assert found.basis is not None
-    assert (found.basis.form, found.basis.files, found.basis.rows) == (form, 3, N)
-    assert (found.basis.tolerance is None) == (form != "tally")
-    assert found.groups is not None
+    assert report.basis is not None
+    assert (report.basis.form, report.basis.files, report.basis.rows) == (form, 3, N)
+    assert (report.basis.tolerance is None) == (form != "tally")
+    assert report.groups is not None
     assert expected.groups is not None
-    assert set(found.groups) == set(expected.groups)
+    assert set(report.groups) == set(expected.groups)
     for name in MEASURES:
-        assert_allclose(_value(found[name]), _value(expected[name]), rtol=0, atol=1e-12)
+        assert_allclose(_value(report[name]), _value(expected[name]), rtol=0, atol=1e-12)
         for group in expected.groups:
-            ours, theirs = _value(found.groups[group].measures[name]), _value(expected.groups[group].measures[name])
+            ours, theirs = _value(report.groups[group].measures[name]), _value(expected.groups[group].measures[name])
             assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
@@ -112,13 +113,13 @@ def test_the_number_of_rows_depends_on_their_form_if_files_have_no_weight(tmp_pa
     for i, weight in enumerate((0, 1, 0)):
         table = pa.table({"p": p, "y": y, "w": np.full(N, weight)})
         parquet.write_table(table, tmp_path / f"{i}.parquet")
-    found = gather(
+    gathered = gather(
         Scan.of(Folder(tmp_path), "*.parquet"),
         Columns.read(**NAMED, weight="w"),
         kind="frequency",
         memory=MEMORY[form],
     )
-    assert (found.basis.form, found.basis.rows) == (form, 3 * N)
+    assert (gathered.basis.form, gathered.basis.rows) == (form, 3 * N)
     models = {"a": Columns.read(**NAMED, weight="w")}
     assert gather_models(Scan.of(Folder(tmp_path), "*.parquet"), models)[1].rows == 3 * N
     (tmp_path / "1.parquet").unlink()
@@ -131,17 +132,17 @@ def test_the_values_of_a_tally_differ_by_more_than_its_tolerance(tmp_path: Path)
     p = random.random(40_000)
     y = (random.random(len(p)) < p).astype(np.int64)
     parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
-    found = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=MEASURES, memory=1 << 16)
-    assert found.basis is not None
-    tolerance = found.basis.tolerance
-    assert found.basis.form == "tally"
+    report = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=MEASURES, memory=1 << 16)
+    assert report.basis is not None
+    tolerance = report.basis.tolerance
+    assert report.basis.form == "tally"
     assert tolerance is not None
     assert tolerance < 0.00077
     expected = calibrant.evaluate(p, y, measures=MEASURES)
     by_engine = calibrant.evaluate_tally(calibrant.tally(p, y), measures=MEASURES)
     for name in MEASURES:
-        assert_allclose(_value(found[name]), _value(by_engine[name]), rtol=1e-12)
-        assert_allclose(_value(found[name]), _value(expected[name]), rtol=0, atol=tolerance)
+        assert_allclose(_value(report[name]), _value(by_engine[name]), rtol=1e-12)
+        assert_allclose(_value(report[name]), _value(expected[name]), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("form", MEMORY)
@@ -150,13 +151,13 @@ def test_logits_are_probabilities_in_another_form(tmp_path: Path, form: str) -> 
     z = random.normal(size=N).round(2) * 4
     y = (random.random(N) < 1 / (1 + np.exp(-z))).astype(np.int64)
     parquet.write_table(pa.table({"p": z, "y": y}), tmp_path / "x.parquet")
-    found = calibrant.evaluate_source(
+    report = calibrant.evaluate_source(
         str(tmp_path), **NAMED, scale="logit", measures=["auroc", "log-loss"], memory=MEMORY[form]
     )
     expected = calibrant.evaluate(z, y, scale="logit", measures=["auroc", "log-loss"])
     within = 1e-12 if form != "tally" else 1e-3
-    assert_allclose(_value(found["auroc"]), _value(expected["auroc"]), rtol=0, atol=within)
-    assert_allclose(_value(found["log-loss"]), _value(expected["log-loss"]), rtol=0, atol=within)
+    assert_allclose(_value(report["auroc"]), _value(expected["auroc"]), rtol=0, atol=within)
+    assert_allclose(_value(report["log-loss"]), _value(expected["log-loss"]), rtol=0, atol=within)
 
 
 def test_vectors_are_read_as_one_event_or_refused_without_a_reason(tmp_path: Path) -> None:
@@ -191,17 +192,17 @@ def test_vectors_wait_in_more_than_their_memory(form: str) -> None:
     for _ in range(30):
         lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.flatten()), 200)
         held.add(pa.record_batch({"p": lists, "y": pa.array(labels)}), {})
-    value = held.result()
+    held_rows = held.result()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16 << 20  # the rows have 24 MB
     assert held.form == form
-    tally = value.tally() if isinstance(value, DistinctCounts) else value
+    tally = held_rows.tally() if isinstance(held_rows, DistinctCounts) else held_rows
     assert isinstance(tally, EventTally)
     expected = calibrant.evaluate(vectors[:, 1], labels, measures=["brier"])
-    found = calibrant.evaluate_tally(tally, measures=["brier"])
-    assert found.n == 30 * 500
-    assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=0, atol=1e-3)
+    report = calibrant.evaluate_tally(tally, measures=["brier"])
+    assert report.n == 30 * 500
+    assert_allclose(_value(report["brier"]), _value(expected["brier"]), rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -212,14 +213,16 @@ def test_the_page_promises_a_measure_of_counts_that_has_no_value(tmp_path: Path,
     p = random.integers(1, 80, 300) / 80
     y = (random.random(300) < p).astype(np.int64)
     parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
-    found = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=names, memory=memory)
-    assert found.basis is not None
-    assert found.basis.form == form
+    report = calibrant.evaluate_source(str(tmp_path), **NAMED, measures=names, memory=memory)
+    assert report.basis is not None
+    assert report.basis.form == form
     expected = calibrant.evaluate(p, y, measures=names)
-    assert {name: found[name].value is None for name in names} == {name: expected[name].value is None for name in names}
+    assert {name: report[name].value is None for name in names} == {
+        name: expected[name].value is None for name in names
+    }
     exact = [name for name in names if expected[name].value is not None and form == "distinct"]
     # Most agree to rounding; those that contain a fit, as far as it converges.
-    different = [n for n in exact if _value(found[n]) != pytest.approx(_value(expected[n]), rel=1e-5, abs=1e-6)]
+    different = [n for n in exact if _value(report[n]) != pytest.approx(_value(expected[n]), rel=1e-5, abs=1e-6)]
     assert set(different) <= set(OTHER_FOLDS)
     assert all("folds" in MEASURES_[name].options for name in OTHER_FOLDS)
     assert len(different) > 3 or form == "tally"
@@ -232,10 +235,10 @@ def test_the_page_promises_a_method_of_counts_that_has_another_map(tmp_path: Pat
     y = (random.random(2000) < p**1.3).astype(np.int64)
     parquet.write_table(pa.table({"p": p, "y": y}), tmp_path / "x.parquet")
     names = [name for name, method in METHODS.items() if method.event is not None and name != "prior-shift"]
-    at, different = np.linspace(0.01, 0.99, 99), set()
+    grid, different = np.linspace(0.01, 0.99, 99), set()
     for name in names:
-        found = calibrant.fit_source(str(tmp_path), name, **NAMED, memory=120_000)
-        if np.abs(found.apply(at) - calibrant.fit(name, p, y).apply(at)).max() > 1e-7:
+        fitted = calibrant.fit_source(str(tmp_path), name, **NAMED, memory=120_000)
+        if np.abs(fitted.apply(grid) - calibrant.fit(name, p, y).apply(grid)).max() > 1e-7:
             different.add(name)
     assert different <= set(METHODS_OF_FOLDS)
 
@@ -249,10 +252,10 @@ def test_importance_weights_are_counted_as_frequencies(folder: Path) -> None:
 def test_a_fit_to_a_source_is_another_than_that_to_its_rows(folder: Path, form: str) -> None:
     rows = _table(folder)
     for method in ("platt", "isotonic", "beta"):
-        found = calibrant.fit_source(str(folder), method, **NAMED, memory=MEMORY[form])
+        fitted = calibrant.fit_source(str(folder), method, **NAMED, memory=MEMORY[form])
         expected = calibrant.fit(method, rows["p"].to_numpy(), rows["y"].to_numpy())
         p = np.linspace(0.001, 0.999, 50)
-        assert_allclose(found.apply(p), expected.apply(p), rtol=0, atol=1e-7)
+        assert_allclose(fitted.apply(p), expected.apply(p), rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "ndjson", "jsonl.gz", "arrow", "feather"])
@@ -271,10 +274,10 @@ def test_a_format_has_other_rows_than_parquet(folder: Path, tmp_path: Path, suff
         with pa.output_stream(str(path)) as sink:
             sink.write("".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode())
     where: list[list[Any]] = [["p", ">", 0.25], ["g", "=", "a"]]
-    found = calibrant.evaluate_source(str(path), **NAMED, group="g", where=where, measures=["brier"])
+    report = calibrant.evaluate_source(str(path), **NAMED, group="g", where=where, measures=["brier"])
     expected = calibrant.evaluate_source(str(folder), **NAMED, group="g", where=where, measures=["brier"])
-    assert found.n == expected.n > 0
-    assert_allclose(_value(found["brier"]), _value(expected["brier"]), rtol=1e-12)
+    assert report.n == expected.n > 0
+    assert_allclose(_value(report["brier"]), _value(expected["brier"]), rtol=1e-12)
 
 
 def test_one_of_several_columns_of_a_name_is_read(tmp_path: Path) -> None:
@@ -288,16 +291,10 @@ def test_one_of_several_columns_of_a_name_is_read(tmp_path: Path) -> None:
         )
 
 
-def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("p,y\n.5,1\nsecret,0\n")
-    with pytest.raises(SourceUnreadable, match=r"x\.csv, row 1: column 'p' must have only numbers with a") as caught:
-        calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("p,y\n.5,1\nprivate,0\n", r"x\.csv, row 1: column 'p' must have only numbers with a"),
         ("p,y\n.5,1\n.5,True\n", r"x\.csv, row 1: column 'y' must have only numbers with a decimal point"),
         ("p,y\n50%,1\n", r"x\.csv, row 0: column 'p' must have only numbers"),
         ("a,p,y\nx,.5,1\ny,.5,NA\n", r"x\.csv, row 1: column 'y' must have only numbers"),
@@ -308,7 +305,8 @@ def test_a_file_that_cannot_be_read_is_not_named(tmp_path: Path) -> None:
 )
 def test_a_cell_of_a_text_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(CalibrationError, match=message) as caught:
+    error = InvalidOption if "does not exist" in message else SourceUnreadable
+    with pytest.raises(error, match=message) as caught:
         calibrant.evaluate_source(str(tmp_path), **NAMED, measures=["brier"])
     assert "private" not in str(caught.value)
 
@@ -324,8 +322,8 @@ def test_a_text_of_json_that_looks_like_a_time_is_no_text(tmp_path: Path) -> Non
 
 def test_a_text_of_csv_such_as_that_of_namibia_is_missing(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("p,y,g\n.1,0,NA\n.5,1,null\n.9,1,nan\n.4,0,\n")
-    found = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
-    assert set(found.groups or ()) == {"NA", "null", "nan", "(missing)"}
+    report = calibrant.evaluate_source(str(tmp_path), **NAMED, group="g", measures=["brier"])
+    assert set(report.groups or ()) == {"NA", "null", "nan", "(missing)"}
 
 
 @pytest.mark.parametrize(
@@ -352,9 +350,8 @@ def test_a_condition_compares_csv_as_another_type_than_its_value(tmp_path: Path,
 )
 def test_a_column_of_csv_is_read_as_one_of_two_types(tmp_path: Path, where: Any) -> None:
     (tmp_path / "x.csv").write_text("p,y,n,s,b\n.1,0,1,1,true\n")
-    with pytest.raises(InvalidOption) as raised:
+    with refused_at("/where/", InvalidOption, below=True):
         calibrant.evaluate_source(str(tmp_path), **NAMED, where=where)
-    assert raised.value.offences[0].pointer.startswith("/where/")
 
 
 @pytest.mark.parametrize(
@@ -398,16 +395,16 @@ def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path)
     parquet.write_table(table, folder / "x.parquet")
     models = {"p": "p", "q": "q"}
     named: dict[str, Any] = {"label": "y", "group": "g", "measures": ["log-loss", "ece"], "resamples": 100}
-    found = calibrant.compare_source(str(folder), prediction=models, **named)
+    comparison = calibrant.compare_source(str(folder), prediction=models, **named)
     groups = ["(missing)" if name is None else name for name in table["g"].to_pylist()]
     rows = {name: table[name].to_numpy() for name in models}
-    how: dict[str, Any] = {"measures": ["log-loss", "ece"], "resamples": 100}
-    assert found.to_dict() == calibrant.compare(rows, table["y"].to_numpy(), groups=groups, **how).to_dict()
+    options: dict[str, Any] = {"measures": ["log-loss", "ece"], "resamples": 100}
+    assert comparison.to_dict() == calibrant.compare(rows, table["y"].to_numpy(), groups=groups, **options).to_dict()
     with pytest.raises(SourceTooLarge, match="comparisons"):
         calibrant.compare_source(str(folder), prediction=models, memory=1 << 20, **named)
     fitted = {"platt": calibrant.fit("platt", rows["p"], table["y"].to_numpy())}
-    mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **how)
-    assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **how).to_dict()
+    mapped = calibrant.compare_source(str(folder), prediction="p", maps=fitted, label="y", **options)
+    assert mapped.to_dict() == calibrant.compare(rows["p"], table["y"].to_numpy(), fitted, **options).to_dict()
     refused: list[dict[str, Any]] = [{"prediction": "p"}, {"prediction": models, "maps": fitted}, {"prediction": {}}]
     for wrong in refused:
         with pytest.raises(CalibrationError):
@@ -421,18 +418,18 @@ def test_models_of_a_source_are_compared_otherwise_than_their_rows(folder: Path)
 @pytest.mark.parametrize("kind", ["list", "columns", "arrow"])
 def test_wide_rows_are_read_in_batches_of_more_bytes(tmp_path: Path, kind: str) -> None:
     k, n = 500, 20_000
-    values = np.full((n, k), 1 / k, np.float32)
+    predictions = np.full((n, k), 1 / k, np.float32)
     if kind == "columns":
-        table = pa.table({f"p{j}": values[:, j] for j in range(k)})
+        table = pa.table({f"p{j}": predictions[:, j] for j in range(k)})
     else:
-        table = pa.table({"p": pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), k)})
+        table = pa.table({"p": pa.FixedSizeListArray.from_arrays(pa.array(predictions.ravel()), k)})
     if kind == "arrow":
         feather.write_feather(table, str(tmp_path / "x.arrow"), compression="uncompressed", chunksize=n)
     else:
         parquet.write_table(table, tmp_path / "x.parquet")
     scan = Scan.of(Folder(tmp_path), "*")
     sizes = [batch.nbytes for _, batch in scan.read(table.column_names) if batch is not None]
-    assert sum(sizes) >= values.nbytes
+    assert sum(sizes) >= predictions.nbytes
     assert max(sizes) <= BYTES
 
 
@@ -483,8 +480,8 @@ def test_a_pattern_of_too_many_files_is_listed_in_memory(folder: Path, monkeypat
     ],
 )
 def test_a_condition_selects_other_rows(folder: Path, where: Any, mask: Any) -> None:
-    found = calibrant.evaluate_source(str(folder), **NAMED, where=where, measures=["brier"])
-    assert found.n == int(mask(_table(folder)).sum())
+    report = calibrant.evaluate_source(str(folder), **NAMED, where=where, measures=["brier"])
+    assert report.n == int(mask(_table(folder)).sum())
 
 
 @pytest.mark.parametrize(
@@ -617,14 +614,14 @@ def _delta(path: Path) -> pa.Table:
 
 def test_a_delta_table_has_deleted_rows_or_lacks_its_partitions(tmp_path: Path) -> None:
     rows = _delta(tmp_path / "table")
-    found = calibrant.evaluate_source(
+    report = calibrant.evaluate_source(
         str(tmp_path / "table"), **NAMED, group="c", format="delta", measures=["brier"], where=[["p", "<", 0.5]]
     )
-    assert found.n == int((rows["p"].to_numpy() < 0.5).sum()) == 4
-    assert found.groups is not None
-    assert set(found.groups) == {"de", "no"}
-    one = calibrant.evaluate_source(str(tmp_path / "table"), **NAMED, format="delta", where=[["c", "=", "no"]])
-    assert one.n == 4
+    assert report.n == int((rows["p"].to_numpy() < 0.5).sum()) == 4
+    assert report.groups is not None
+    assert set(report.groups) == {"de", "no"}
+    evaluated = calibrant.evaluate_source(str(tmp_path / "table"), **NAMED, format="delta", where=[["c", "=", "no"]])
+    assert evaluated.n == 4
 
 
 @pytest.mark.parametrize(
@@ -726,8 +723,8 @@ def test_a_repeated_run_writes_files_again_that_are_complete(folder: Path, tmp_p
     plan["pieces"][2][1:3] = [status.st_size, str(status.st_mtime_ns)]
     (staged / "_plan.json").write_text(json.dumps(plan))
     assert _scored(folder, tmp_path / "scored").rows == N
-    kept = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "scored").glob("part-0000[01].parquet")}
-    assert kept.items() <= first.items()
+    times = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "scored").glob("part-0000[01].parquet")}
+    assert times.items() <= first.items()
     assert not staged.exists()
 
 
@@ -819,9 +816,8 @@ def test_a_target_that_may_not_be_written_is_an_internal_error(folder: Path) -> 
     fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
     scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
     scoring = Scoring(_ForbiddenFolder(folder.parent), "scored", "job_1")
-    with pytest.raises(InvalidOption, match="may not be written") as raised:
+    with refused_at("/target/path", InvalidOption, match="may not be written"):
         scoring.run(scan, columns, fitted)
-    assert raised.value.offences[0].pointer == "/target/path"
     assert not scoring.discard()
 
 

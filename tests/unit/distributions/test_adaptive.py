@@ -23,10 +23,10 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 def stream(weeks: int = 60, per_week: int = 30) -> tuple[Any, Any, Any]:
     """Forecasts that are too narrow by 3 and too low by 1, with many rows a week."""
     random = np.random.default_rng(1)
-    made = np.repeat(np.arange(weeks), per_week).astype(float)
-    mean = random.uniform(10.0, 20.0, len(made))
-    y = mean + 1.0 + 3.0 * random.standard_normal(len(made))
-    return y, made, mean[:, None] + stats.norm.ppf(LEVELS)
+    origin = np.repeat(np.arange(weeks), per_week).astype(float)
+    mean = random.uniform(10.0, 20.0, len(origin))
+    y = mean + 1.0 + 3.0 * random.standard_normal(len(origin))
+    return y, origin, mean[:, None] + stats.norm.ppf(LEVELS)
 
 
 def coverage(y: Any, q: Any) -> float:
@@ -34,58 +34,60 @@ def coverage(y: Any, q: Any) -> float:
 
 
 def test_narrow_and_biased_forecasts_are_widened_and_moved() -> None:
-    y, made, q = stream()
+    y, origin, q = stream()
     settings: dict[str, Any] = {"half_life": 4.0, "shift": 1.0, "widen": 1.0, "narrow": 1.0}
-    found = calibrant.recalibrate_in_order(y, made, made + 1.0, quantiles=q, levels=LEVELS, **settings)
-    late = made >= 20
+    recalibrated = calibrant.recalibrate_in_order(y, origin, origin + 1.0, quantiles=q, levels=LEVELS, **settings)
+    late = origin >= 20
     assert coverage(y[late], q[late]) < 0.5
-    assert coverage(y[late], found.forecasts.quantiles[late]) == pytest.approx(0.9, abs=0.03)
-    assert found.shifts[late].mean() == pytest.approx(1.0, abs=0.15)
-    assert found.factors[late].mean() == pytest.approx(3.0, rel=0.1)
+    assert coverage(y[late], recalibrated.forecasts.quantiles[late]) == pytest.approx(0.9, abs=0.03)
+    assert recalibrated.shifts[late].mean() == pytest.approx(1.0, abs=0.15)
+    assert recalibrated.factors[late].mean() == pytest.approx(3.0, rel=0.1)
 
 
 def test_rows_without_known_outcomes_are_unchanged() -> None:
-    y, made, q = stream(weeks=3)
-    found = calibrant.recalibrate_in_order(y, made, made + 2.0, half_life=1.0, quantiles=q, levels=LEVELS)
-    np.testing.assert_array_equal(found.forecasts.quantiles[made < 2], q[made < 2])
-    assert found.n_known[made == 2].tolist() == [30] * 30
+    y, origin, q = stream(weeks=3)
+    recalibrated = calibrant.recalibrate_in_order(y, origin, origin + 2.0, half_life=1.0, quantiles=q, levels=LEVELS)
+    np.testing.assert_array_equal(recalibrated.forecasts.quantiles[origin < 2], q[origin < 2])
+    assert recalibrated.n_known[origin == 2].tolist() == [30] * 30
 
 
 def test_all_kinds_of_forecasts_are_recalibrated_alike() -> None:
-    y, made, q = stream(weeks=10)
+    y, origin, q = stream(weeks=10)
     kinds: list[dict[str, Any]] = [
         {"mean": q[:, 2], "variance": np.ones(len(y))},
         {"lower": q[:, 0], "upper": q[:, -1], "level": 0.9},
         {"samples": q[:, 2, None] + stats.norm.ppf((np.arange(199) + 1) / 200)},
     ]
-    for given in kinds:
-        found = calibrant.recalibrate_in_order(y, made, made + 1.0, half_life=4.0, **given)
-        assert found.factors[-1] > 1.5
-        assert found.shifts[-1] == pytest.approx(0.7, abs=0.3)
+    for forecasts in kinds:
+        recalibrated = calibrant.recalibrate_in_order(y, origin, origin + 1.0, half_life=4.0, **forecasts)
+        assert recalibrated.factors[-1] > 1.5
+        assert recalibrated.shifts[-1] == pytest.approx(0.7, abs=0.3)
 
 
 def test_dates_count_in_days() -> None:
-    y, made, q = stream(weeks=8)
-    dates = np.datetime64("2024-01-06") + (7 * made).astype("timedelta64[D]")
-    one = calibrant.recalibrate_in_order(
+    y, origin, q = stream(weeks=8)
+    dates = np.datetime64("2024-01-06") + (7 * origin).astype("timedelta64[D]")
+    by_date = calibrant.recalibrate_in_order(
         y, dates, dates + np.timedelta64(7, "D"), half_life=7.0, quantiles=q, levels=LEVELS
     )
-    other = calibrant.recalibrate_in_order(y, 7.0 * made, 7.0 * made + 7.0, half_life=7.0, quantiles=q, levels=LEVELS)
-    np.testing.assert_allclose(one.forecasts.quantiles, other.forecasts.quantiles)
+    other = calibrant.recalibrate_in_order(
+        y, 7.0 * origin, 7.0 * origin + 7.0, half_life=7.0, quantiles=q, levels=LEVELS
+    )
+    np.testing.assert_allclose(by_date.forecasts.quantiles, other.forecasts.quantiles)
     weeks: list[Any] = [timedelta(days=7), pd.Timedelta("7D"), np.timedelta64(1, "W"), np.int64(7), np.float32(7.0)]
     for week in weeks:
         same = calibrant.recalibrate_in_order(
             y, dates, dates + np.timedelta64(7, "D"), half_life=week, quantiles=q, levels=LEVELS
         )
-        np.testing.assert_array_equal(same.forecasts.quantiles, one.forecasts.quantiles)
+        np.testing.assert_array_equal(same.forecasts.quantiles, by_date.forecasts.quantiles)
 
 
 def test_the_shift_is_that_of_the_shortest_known_horizon() -> None:
     y = np.array([1.0, 9.0, 0.0])
-    found = calibrant.recalibrate_in_order(
+    recalibrated = calibrant.recalibrate_in_order(
         y, [0, 0, 2], [1, 1, 3], half_life=1.0, horizon=[1, 2, 1], shift=1.0, mean=np.zeros(3), variance=np.ones(3)
     )
-    assert found.shifts.tolist() == [0.0, 0.0, 1.0]
+    assert recalibrated.shifts.tolist() == [0.0, 0.0, 1.0]
 
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -149,21 +151,26 @@ def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any
     rng = np.random.default_rng(5)
     days, n = np.arange(60), 60
     y = rng.normal(1.0, 2.0, n)
-    given: dict[str, Any] = {"mean": np.zeros(n), "variance": np.ones(n)}
+    forecasts: dict[str, Any] = {"mean": np.zeros(n), "variance": np.ones(n)}
     numbers = calibrant.recalibrate_in_order(
-        np.where(days < 50, y, np.nan), days, days + 3, half_life=7.0, horizon=days % 2, **given
+        np.where(days < 50, y, np.nan), days, days + 3, half_life=7.0, horizon=days % 2, **forecasts
     )
-    made = np.datetime64("2026-01-30") + days
-    known: Any = np.where(days < 50, made + 3, np.datetime64("NaT"))
+    origin = np.datetime64("2026-01-30") + days
+    known: Any = np.where(days < 50, origin + 3, np.datetime64("NaT"))
     is_text = convert in (_as_text, _as_bigquery_writes)
     texts = {"horizon": _as_text(days % 2)} if is_text else {"horizon": days % 2}
     known = ["" if np.isnat(time) else convert([time])[0] for time in known] if is_text else convert(known)
-    dates = calibrant.recalibrate_in_order(y, convert(made), known, half_life=7.0, **texts, **given)
+    dates = calibrant.recalibrate_in_order(y, convert(origin), known, half_life=7.0, **texts, **forecasts)
     np.testing.assert_array_equal(dates.n_known, numbers.n_known)
     np.testing.assert_allclose(dates.factors, numbers.factors, rtol=1e-12)
     np.testing.assert_allclose(dates.shifts, numbers.shifts, rtol=1e-12)
     missing = calibrant.recalibrate_in_order(
-        pd.Series(y).where(days < 50), convert(made), convert(made + 3), half_life=7.0, horizon=days % 2, **given
+        pd.Series(y).where(days < 50),
+        convert(origin),
+        convert(origin + 3),
+        half_life=7.0,
+        horizon=days % 2,
+        **forecasts,
     )
     np.testing.assert_allclose(missing.forecasts.mean, dates.forecasts.mean, rtol=1e-12)
 
@@ -172,20 +179,20 @@ def test_times_are_dates_or_text_and_may_be_unknown(convert: Callable[[Any], Any
 def test_numbers_near_the_ends_of_a_double_stay_numbers(scale: float) -> None:
     random = np.random.default_rng(2)
     y = scale * np.clip(random.normal(size=40), -1.0, 1.0)
-    found = calibrant.recalibrate_in_order(
+    recalibrated = calibrant.recalibrate_in_order(
         y, range(40), range(1, 41), half_life=5.0, mean=np.zeros(40), variance=np.full(40, scale)
     ).forecasts
-    assert np.isfinite(found.mean).all()
-    assert (found.variance > 0.0).all()
-    assert np.isfinite(found.variance).all()
+    assert np.isfinite(recalibrated.mean).all()
+    assert (recalibrated.variance > 0.0).all()
+    assert np.isfinite(recalibrated.variance).all()
 
 
 @pytest.mark.parametrize("field", ["observed", "mean", "variance"])
 def test_numbers_whose_squares_are_infinite_are_refused(field: str) -> None:
-    given = {"observed": np.zeros(4), "mean": np.zeros(4), "variance": np.ones(4)}
+    arguments = {"observed": np.zeros(4), "mean": np.zeros(4), "variance": np.ones(4)}
     with pytest.raises(CalibrationError, match=f"{field}.* must be at most 1e\\+150"):
         calibrant.recalibrate_in_order(
-            made=range(4), known=range(1, 5), half_life=5.0, **(given | {field: np.full(4, 1e200)})
+            made=range(4), known=range(1, 5), half_life=5.0, **(arguments | {field: np.full(4, 1e200)})
         )
 
 

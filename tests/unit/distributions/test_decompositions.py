@@ -33,10 +33,10 @@ def decomposed(y: Any, score: str, **forecasts: Any) -> dict[str, Any]:
     weights = forecasts.pop("weights", None)
     request = {"name": "decomposition", "score": score}
     report = calibrant.evaluate_distribution(y, **forecasts, weights=weights, measures=[request, score])
-    found = report["decomposition"]
-    assert found.value == found.parts["miscalibration"]
-    assert found.parts["score"] == pytest.approx(report[score].value, rel=1e-12)
-    return dict(found.parts)
+    decomposition = report["decomposition"]
+    assert decomposition.value == decomposition.parts["miscalibration"]
+    assert decomposition.parts["score"] == pytest.approx(report[score].value, rel=1e-12)
+    return dict(decomposition.parts)
 
 
 @pytest.mark.parametrize(("score", "forecasts"), CASES)
@@ -53,9 +53,9 @@ def test_weights_are_repetitions(score: str, forecasts: dict[str, Any]) -> None:
     w = np.random.default_rng(3).integers(0, 3, N)
     row = np.repeat(np.arange(N), w)
     repeated = {name: x if name == "levels" else x[row] for name, x in forecasts.items()}
-    one, other = decomposed(Y, score, weights=w, **forecasts), decomposed(Y[row], score, **repeated)
+    first, other = decomposed(Y, score, weights=w, **forecasts), decomposed(Y[row], score, **repeated)
     for name in ("score", "miscalibration", "discrimination", "uncertainty"):
-        assert one[name] == pytest.approx(other[name], rel=1e-6), name
+        assert first[name] == pytest.approx(other[name], rel=1e-6), name
 
 
 def test_worse_calibration_adds_miscalibration_alone() -> None:
@@ -109,18 +109,18 @@ def test_isotonic_quantiles_have_the_least_loss(level: float, seed: int) -> None
     n = 30
     x, y = random.integers(0, 12, n).astype(float), random.integers(0, 15, n).astype(float)
     w = random.integers(1, 4, n).astype(float)
-    found = isotonic_quantiles(x, y, w, level)
+    quantiles = isotonic_quantiles(x, y, w, level)
     order = np.argsort(x, kind="stable")
-    assert np.all(np.diff(found[order]) >= 0.0)
+    assert np.all(np.diff(quantiles[order]) >= 0.0)
     for value in np.unique(x):
-        assert len(np.unique(found[x == value])) == 1
+        assert len(np.unique(quantiles[x == value])) == 1
     # Dynamic programming over the distinct x and the outcomes as values.
     best = np.zeros(len(np.unique(y)))
     for value in np.unique(x):
         own = x == value
         cost = np.array([loss(np.full(own.sum(), v), y[own], w[own], level) for v in np.unique(y)])
         best = np.minimum.accumulate(best + cost)
-    assert loss(found, y, w, level) == pytest.approx(best[-1], rel=1e-9)
+    assert loss(quantiles, y, w, level) == pytest.approx(best[-1], rel=1e-9)
 
 
 def test_constant_outcomes_have_no_decomposed_log_score() -> None:

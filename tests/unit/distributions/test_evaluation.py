@@ -37,12 +37,12 @@ TESTS = ("quantile-calibration-error", "pit-ks", "pit-kuiper", "pit-anderson-dar
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_measure_has_a_value_or_the_reason_why_not(kind: str) -> None:
     report = calibrant.evaluate_distribution(Y, **KINDS[kind], measures=ALL, interval=0.95)
-    for name, found in report.measures.items():
-        assert (found.value is None) == (kind not in calibrant.DISTRIBUTION_MEASURES[name].kinds), name
-        assert found.value is not None or "the measure is for" in str(found.problem)
-        assert found.definition["measure"] == name
-        if found.interval is not None and found.value is not None:
-            assert found.interval[0] <= found.value <= found.interval[1]
+    for name, measure in report.measures.items():
+        assert (measure.value is None) == (kind not in calibrant.DISTRIBUTION_MEASURES[name].kinds), name
+        assert measure.value is not None or "the measure is for" in str(measure.problem)
+        assert measure.definition["measure"] == name
+        if measure.interval is not None and measure.value is not None:
+            assert measure.interval[0] <= measure.value <= measure.interval[1]
     assert all((report[name].p_value or 0.0) > 0.01 for name in TESTS)
     json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert len(report.to_frame()) == len(ALL)
@@ -66,15 +66,15 @@ def test_weights_are_repetitions() -> None:
     w = np.random.default_rng(1).integers(0, 4, N)
     row = np.repeat(np.arange(N), w)
     names = ["crps", "rmse", "log-score", "coverage", "variance-calibration-error", "bias", "sharpness"]
-    given: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": names, "interval": 0.9}
-    one = calibrant.evaluate_distribution(Y, weights=w, weights_kind="frequency", **given)
+    options: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": names, "interval": 0.9}
+    first = calibrant.evaluate_distribution(Y, weights=w, weights_kind="frequency", **options)
     other = calibrant.evaluate_distribution(Y[row], mean=MEAN[row], std=STD[row], measures=names, interval=0.9)
     for name in names:
-        assert one[name].value == pytest.approx(other[name].value, rel=1e-9), name
+        assert first[name].value == pytest.approx(other[name].value, rel=1e-9), name
         if name != "variance-calibration-error":
-            assert one[name].interval == pytest.approx(other[name].interval, rel=1e-9), name
+            assert first[name].interval == pytest.approx(other[name].interval, rel=1e-9), name
     scaled = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w * 1e3, weights_kind="importance")
-    assert scaled["crps"].value == pytest.approx(one["crps"].value, rel=1e-9)
+    assert scaled["crps"].value == pytest.approx(first["crps"].value, rel=1e-9)
 
 
 def test_a_few_large_weights_leave_few_degrees_of_freedom_to_an_interval() -> None:
@@ -84,9 +84,11 @@ def test_a_few_large_weights_leave_few_degrees_of_freedom_to_an_interval() -> No
     rows, mean = 1.0 / float(share @ share), float(share @ off)
     error = np.sqrt(float(share**2 @ (off - mean) ** 2) * rows / (rows - 1.0))
     degrees = float((w**2).sum() ** 2 / (w**4).sum()) - 1.0
-    found = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w, measures=["bias"], interval=0.95)["bias"]
+    measure = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w, measures=["bias"], interval=0.95)[
+        "bias"
+    ]
     assert degrees < 0.2 * rows
-    assert found.interval == pytest.approx(
+    assert measure.interval == pytest.approx(
         (mean - stdtrit(degrees, 0.975) * error, mean + stdtrit(degrees, 0.975) * error)
     )
 
@@ -108,7 +110,7 @@ def test_copies_in_clusters_do_not_look_like_evidence() -> None:
     naive = calibrant.evaluate_distribution(Y[row], **rows)
     honest = calibrant.evaluate_distribution(Y[row], clusters=row, **rows)
     alone = calibrant.evaluate_distribution(Y[:60], mean=MEAN[:60], std=STD[:60], interval=0.95, measures=["crps"])
-    widths = [np.diff(found["crps"].interval or (0.0, 0.0))[0] for found in (naive, honest, alone)]
+    widths = [np.diff(report["crps"].interval or (0.0, 0.0))[0] for report in (naive, honest, alone)]
     assert widths[1] > 2.5 * widths[0]
     assert widths[1] == pytest.approx(widths[2], rel=0.02)
     assert (honest["pit-ks"].p_value or 0.0) > (naive["pit-ks"].p_value or 0.0)
@@ -121,12 +123,12 @@ def test_p_values_of_calibrated_forecasts_are_uniform(kind: str) -> None:
     below = dict.fromkeys(TESTS, 0)
     for _ in range(80):
         y = random.normal(size=n)
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "normal": {"mean": np.zeros(n), "std": np.ones(n)},
             "quantiles": {"quantiles": np.tile(norm.ppf(LEVELS), (n, 1)), "levels": LEVELS},
             "samples": {"samples": random.normal(size=(n, 9))},
         }[kind]
-        report = calibrant.evaluate_distribution(y, **given, measures=list(TESTS))
+        report = calibrant.evaluate_distribution(y, **options, measures=list(TESTS))
         for name in TESTS:
             below[name] += (report[name].p_value or 1.0) < 0.1
     assert all(1 <= count <= 18 for count in below.values()), below
@@ -187,14 +189,14 @@ def test_a_fit_counts_repaired_crossings() -> None:
 def test_bad_input_names_the_argument(arguments: dict[str, Any], pointer: str) -> None:
     with pytest.raises(CalibrationError) as error:
         calibrant.evaluate_distribution(**arguments)
-    found = error.value.offences[0].pointer if error.value.offences else ""
-    assert found.startswith(pointer)
+    place = error.value.offences[0].pointer if error.value.offences else ""
+    assert place.startswith(pointer)
 
 
 def test_one_row_is_enough() -> None:
-    for kind, given in KINDS.items():
-        one = {name: value if name in ("levels", "level") else value[:1] for name, value in given.items()}
-        report = calibrant.evaluate_distribution(Y[:1], **one, measures=ALL, interval=0.95)
+    for kind, fields in KINDS.items():
+        single = {name: value if name in ("levels", "level") else value[:1] for name, value in fields.items()}
+        report = calibrant.evaluate_distribution(Y[:1], **single, measures=ALL, interval=0.95)
         assert report.n == 1, kind
 
 
@@ -219,10 +221,10 @@ def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(hori
     alarms = 0
     for seed in range(200):
         y = random.normal(size=400)
-        given: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "horizon": horizon, "seed": seed}
-        alarms += bool((calibration_evidence(y, **given) >= np.log(20)).any())
+        options: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "horizon": horizon, "seed": seed}
+        alarms += bool((calibration_evidence(y, **options) >= np.log(20)).any())
         if seed == 0:
-            drifted = calibration_evidence(np.concatenate([y[:200], y[200:] + 1.0]), **given)
+            drifted = calibration_evidence(np.concatenate([y[:200], y[200:] + 1.0]), **options)
             assert drifted[-1] > np.log(1e3)
     assert alarms <= 18
 
@@ -230,27 +232,27 @@ def test_evidence_rarely_grows_for_calibrated_forecasts_and_soon_for_others(hori
 def test_evidence_is_a_measure_with_a_p_value_and_the_row_of_the_alarm() -> None:
     y = np.random.default_rng(4).normal(size=400)
     y[200:] += 1.5
-    given: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "seed": 3}
+    options: dict[str, Any] = {"mean": np.zeros(400), "variance": np.ones(400), "seed": 3}
     later = {"name": "calibration-evidence", "horizon": 3, "as": "later"}
     report = calibrant.evaluate_distribution(
-        y, **given, measures=["calibration-evidence", later, "exchangeability-evidence"], groups=["all"] * 400
+        y, **options, measures=["calibration-evidence", later, "exchangeability-evidence"], groups=["all"] * 400
     )
-    for key, bound, found in (
-        ("calibration-evidence", 20.0, calibration_evidence(y, **given)),
-        ("later", 60.0, calibration_evidence(y, **given, horizon=3)),
-        ("exchangeability-evidence", 20.0, exchangeability_evidence(y, **given)),
+    for key, bound, evidence in (
+        ("calibration-evidence", 20.0, calibration_evidence(y, **options)),
+        ("later", 60.0, calibration_evidence(y, **options, horizon=3)),
+        ("exchangeability-evidence", 20.0, exchangeability_evidence(y, **options)),
     ):
-        result = report[key]
-        assert result.value == found.max()
-        assert result.p_value == pytest.approx(bound / 20.0 * np.exp(-found.max()))
-        assert result.parts == {"last": found[-1], "alarm": int(np.flatnonzero(found >= np.log(bound))[0])}
+        measure = report[key]
+        assert measure.value == evidence.max()
+        assert measure.p_value == pytest.approx(bound / 20.0 * np.exp(-evidence.max()))
+        assert measure.parts == {"last": evidence[-1], "alarm": int(np.flatnonzero(evidence >= np.log(bound))[0])}
         assert report.groups is not None
-        assert report.groups["all"][key] == result
+        assert report.groups["all"][key] == measure
     good = calibrant.evaluate_distribution(y[:100], mean=np.zeros(100), variance=np.ones(100), measures=[later])
     assert good["later"].parts["alarm"] is None
     assert good["later"].p_value == 1.0
     for refused in ({"weights": np.ones(400)}, {"clusters": np.arange(400)}):
-        problem = calibrant.evaluate_distribution(y, **given, **refused, measures=[later])["later"].problem
+        problem = calibrant.evaluate_distribution(y, **options, **refused, measures=[later])["later"].problem
         assert "are not supported by calibration-evidence" in str(problem)
 
 
@@ -259,8 +261,8 @@ def test_evidence_of_change_accepts_wrong_but_constant_calibration() -> None:
     alarms = 0
     for seed in range(100):
         y = np.round(random.normal(size=300) + 1.0, 1)
-        given: dict[str, Any] = {"mean": np.zeros(300), "variance": np.full(300, 4.0)}
-        alarms += bool((exchangeability_evidence(y, **given, seed=seed) >= np.log(20)).any())
+        options: dict[str, Any] = {"mean": np.zeros(300), "variance": np.full(300, 4.0)}
+        alarms += bool((exchangeability_evidence(y, **options, seed=seed) >= np.log(20)).any())
     assert alarms <= 10
 
 
@@ -268,10 +270,10 @@ def test_evidence_of_change_accepts_wrong_but_constant_calibration() -> None:
 def test_evidence_of_change_grows_soon_after_a_change(before: int) -> None:
     y = np.random.default_rng(8).normal(size=before + 300)
     y[before:] *= 3.0
-    found = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)))
-    alarm = int(np.flatnonzero(found >= np.log(20))[0])
+    log_e = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)))
+    alarm = int(np.flatnonzero(log_e >= np.log(20))[0])
     assert before < alarm < before + 150
-    np.testing.assert_array_equal(found[:50], exchangeability_evidence(y[:50], mean=np.zeros(50), variance=np.ones(50)))
+    np.testing.assert_array_equal(log_e[:50], exchangeability_evidence(y[:50], mean=np.zeros(50), variance=np.ones(50)))
 
 
 def test_evidence_of_change_grows_soon_when_a_few_rows_become_outliers() -> None:
@@ -280,8 +282,8 @@ def test_evidence_of_change_grows_soon_when_a_few_rows_become_outliers() -> None
         random = np.random.default_rng(seed)
         y = random.normal(size=2200)
         y[1500:] += np.where(random.random(700) < 0.08, random.choice([-6.0, 6.0], 700), 0.0)
-        found = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)), seed=seed)
-        alarms = np.flatnonzero(found >= np.log(20))
+        log_e = exchangeability_evidence(y, mean=np.zeros(len(y)), variance=np.ones(len(y)), seed=seed)
+        alarms = np.flatnonzero(log_e >= np.log(20))
         assert len(alarms)
         delays.append(int(alarms[0]) - 1500)
     assert min(delays) > 0
@@ -307,16 +309,18 @@ def test_every_number_of_a_result_is_finite_at_every_scale(kind: str) -> None:
         some, n = random.choice(SCALES, 2), 25
         y, centre = random.choice(some, n), random.choice(some, n) * random.choice([-1.0, 1.0], n)
         half = random.choice(some, n)
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "normal": {"mean": centre, "variance": np.maximum(half, 5e-324)},
             "quantiles": {"quantiles": np.sort(np.stack([-half, centre], axis=1), axis=1), "levels": [0.1, 0.9]},
             "samples": {"samples": np.stack([centre, half, -half], axis=1)},
             "interval": {"lower": -half, "upper": half, "level": 0.9},
         }[kind]
-        for key, found in calibrant.evaluate_distribution(y, **given, measures=ALL, interval=0.9).measures.items():
-            numbers = [found.value, found.debiased, found.p_value, *(found.interval or ())]
+        for key, measure in calibrant.evaluate_distribution(
+            y, **arguments, measures=ALL, interval=0.9
+        ).measures.items():
+            numbers = [measure.value, measure.debiased, measure.p_value, *(measure.interval or ())]
             assert np.isfinite([number for number in numbers if number is not None]).all(), (key, numbers)
-            assert found.value is not None or str(found.problem).startswith("no value: "), key
+            assert measure.value is not None or str(measure.problem).startswith("no value: "), key
 
 
 def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
@@ -326,7 +330,7 @@ def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
     rows: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": ["crps"]}
     report = calibrant.evaluate_distribution(Y, weights=w, groups=names, clusters=names, **rows)
     assert report.groups is not None
-    assert sum(one.n for one in report.groups.values()) == N - 1
+    assert sum(group.n for group in report.groups.values()) == N - 1
 
 
 def test_few_clusters_have_no_test_of_all_levels() -> None:

@@ -11,12 +11,13 @@ import pytest
 import calibrant
 from calibrant.core.errors import CalibrationError
 from calibrant.distributions.forecasts import read_forecasts, read_observed
+from tests.refusals import refused_at
 
 LEVELS = [0.1, 0.5, 0.9]
 
 
 @pytest.mark.parametrize(
-    ("given", "pointer"),
+    ("arguments", "pointer"),
     [
         ({"quantiles": pd.DataFrame([[1.0, 2.0]])}, "/levels"),
         ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["a", "b"])}, "/levels"),
@@ -48,10 +49,9 @@ LEVELS = [0.1, 0.5, 0.9]
         ({"lower": [0.0], "upper": [1.0], "level": True}, "/level"),
     ],
 )
-def test_invalid_forecasts_are_refused_with_the_place(given: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as refused:
-        read_forecasts(**given)
-    assert refused.value.offences[0].pointer == pointer
+def test_invalid_forecasts_are_refused_with_the_place(arguments: dict[str, Any], pointer: str) -> None:
+    with refused_at(pointer, CalibrationError):
+        read_forecasts(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("arguments", "kind"),
     [
         ({"mean": [0.0, 1.0], "std": [1.0, 1.0]}, "normal"),
         ({"lower": [0.0, 1.0], "upper": [1.0, 2.0], "level": 0.9}, "intervals of level 0.9"),
@@ -70,23 +70,23 @@ def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
         ({"quantiles": [[0.0, 1.0, 2.0]] * 2, "levels": LEVELS}, "quantiles at 3 levels"),
     ],
 )
-def test_forecasts_are_shown_by_their_kind(given: dict[str, Any], kind: str) -> None:
-    assert repr(read_forecasts(**given)) == f"Forecasts: 2 rows, {kind}"
+def test_forecasts_are_shown_by_their_kind(arguments: dict[str, Any], kind: str) -> None:
+    assert repr(read_forecasts(**arguments)) == f"Forecasts: 2 rows, {kind}"
 
 
 def test_recalibrated_forecasts_are_passed_on_by_name() -> None:
     y = np.random.default_rng(3).normal(size=50)
-    given: dict[str, Any] = {"mean": np.zeros(50), "std": np.full(50, 2.0)}
-    after = calibrant.fit_distribution("variance-scaling", y, **given).apply(**given)
+    forecasts: dict[str, Any] = {"mean": np.zeros(50), "std": np.full(50, 2.0)}
+    after = calibrant.fit_distribution("variance-scaling", y, **forecasts).apply(**forecasts)
     by_hand: dict[str, Any] = {"mean": after.mean, "variance": after.variance}
     assert calibrant.evaluate_distribution(y, **after) == calibrant.evaluate_distribution(y, **by_hand)
-    pair = calibrant.compare_distributions(y, {"before": given, "after": after})
-    assert pair.ranking == calibrant.compare_distributions(y, {"before": given, "after": by_hand}).ranking
+    pair = calibrant.compare_distributions(y, {"before": forecasts, "after": after})
+    assert pair.ranking == calibrant.compare_distributions(y, {"before": forecasts, "after": by_hand}).ranking
     assert list(after) == ["mean", "variance"]
     with pytest.raises(KeyError, match="samples"):
         after["samples"]
     with pytest.raises(TypeError, match=r"pass mean, quantiles and so on after the map: \*\*map.apply"):
-        calibrant.evaluate_distribution(y, **given, map=after)  # type: ignore[call-arg]
+        calibrant.evaluate_distribution(y, **forecasts, map=after)  # type: ignore[call-arg]
 
 
 def test_times_are_answered_with_groups() -> None:
@@ -95,19 +95,18 @@ def test_times_are_answered_with_groups() -> None:
 
 
 def test_crossings_up_to_rounding_are_repaired_and_counted() -> None:
-    found = read_forecasts(quantiles=[[1.0, 1.0 - 1e-9, 2.0], [1.0, 1.5, 2.0]], levels=LEVELS)
-    assert found.n_repaired == 1
-    assert found.quantiles[0].tolist() == [1.0, 1.0, 2.0]
+    forecasts = read_forecasts(quantiles=[[1.0, 1.0 - 1e-9, 2.0], [1.0, 1.5, 2.0]], levels=LEVELS)
+    assert forecasts.n_repaired == 1
+    assert forecasts.quantiles[0].tolist() == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(("observed", "pointer"), [([1.0], "/observed"), ([1.0, np.inf], "/observed/1")])
 def test_invalid_outcomes_are_refused_with_the_place(observed: list[float], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as refused:
+    with refused_at(pointer, CalibrationError):
         read_observed(observed, read_forecasts(mean=[0.0, 0.0], variance=[1.0, 1.0]))
-    assert refused.value.offences[0].pointer == pointer
 
 
-def test_quantiles_of_every_kind_at_other_levels() -> None:
+def test_quantiles_of_every_kind_are_computed_at_other_levels() -> None:
     levels = np.array([0.1, 0.5])
     normal = read_forecasts(mean=[0.0], variance=[4.0])
     np.testing.assert_allclose(normal.quantile(levels), [[-2.5631031, 0.0]])
@@ -122,5 +121,5 @@ def test_quantiles_of_every_kind_at_other_levels() -> None:
 
 
 def test_rows_are_taken_from_every_field() -> None:
-    found = read_forecasts(quantiles=[[1.0, 2.0], [3.0, 4.0]], levels=[0.1, 0.9]).take(np.array([1]))
-    assert (len(found), found.quantiles.tolist(), found.levels.tolist()) == (1, [[3.0, 4.0]], [0.1, 0.9])
+    forecasts = read_forecasts(quantiles=[[1.0, 2.0], [3.0, 4.0]], levels=[0.1, 0.9]).take(np.array([1]))
+    assert (len(forecasts), forecasts.quantiles.tolist(), forecasts.levels.tolist()) == (1, [[3.0, 4.0]], [0.1, 0.9])

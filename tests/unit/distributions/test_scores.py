@@ -54,11 +54,11 @@ def test_threshold_weighted_crps_is_the_integral(mean: float, std: float, y: flo
 
     cuts = sorted({low, high, *(c for c in (y, mean - 4 * std, mean, mean + 4 * std) if low < c < high)})
     expected = sum(quad(square, a, b, epsabs=1e-11)[0] for a, b in pairwise(cuts))
-    found = scores.threshold_weighted_crps(forecast, np.array([y]), low=low, high=high)
-    assert found[0] == pytest.approx(expected, rel=1e-7, abs=1e-8)
+    score = scores.threshold_weighted_crps(forecast, np.array([y]), low=low, high=high)
+    assert score[0] == pytest.approx(expected, rel=1e-7, abs=1e-8)
 
 
-def test_without_thresholds_it_is_the_crps() -> None:
+def test_the_threshold_weighted_crps_without_thresholds_is_the_crps() -> None:
     for forecasts in (NORMAL, SAMPLES, QUANTILES):
         np.testing.assert_allclose(
             scores.threshold_weighted_crps(forecasts, Y), scores.crps(forecasts, Y), rtol=1e-12, atol=1e-14

@@ -15,15 +15,17 @@ N = 60
 Y = np.random.default_rng(1).normal(size=N)
 MAP = calibrant.fit_distribution("variance-scaling", Y, mean=np.zeros(N), variance=np.ones(N))
 CALLS: dict[str, Callable[..., Any]] = {
-    "evaluate": lambda **given: calibrant.evaluate_distribution(Y, measures=["crps"], **given)["crps"].value,
-    "fit": lambda **given: calibrant.fit_distribution("variance-scaling", Y, **given).to_document()["parameters"],
-    "apply": lambda **given: MAP.apply(**given).variance.tolist(),
-    "compare": lambda **given: (
-        calibrant.compare_distributions(Y, {"a": given, "b": {"mean": np.zeros(N), "variance": np.ones(N)}}).means
+    "evaluate": lambda **forecasts: calibrant.evaluate_distribution(Y, measures=["crps"], **forecasts)["crps"].value,
+    "fit": lambda **forecasts: calibrant.fit_distribution("variance-scaling", Y, **forecasts).to_document()[
+        "parameters"
+    ],
+    "apply": lambda **forecasts: MAP.apply(**forecasts).variance.tolist(),
+    "compare": lambda **forecasts: (
+        calibrant.compare_distributions(Y, {"a": forecasts, "b": {"mean": np.zeros(N), "variance": np.ones(N)}}).means
     ),
-    "report": lambda **given: calibrant.report_distribution(Y, **given).document["measures"],
-    "in order": lambda **given: calibrant.recalibrate_in_order(
-        Y, range(N), range(1, N + 1), half_life=3.0, **given
+    "report": lambda **forecasts: calibrant.report_distribution(Y, **forecasts).document["measures"],
+    "in order": lambda **forecasts: calibrant.recalibrate_in_order(
+        Y, range(N), range(1, N + 1), half_life=3.0, **forecasts
     ).factors.tolist(),
 }
 
@@ -36,7 +38,7 @@ def test_standard_deviations_give_the_result_of_their_squares(call: str) -> None
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("changes", "message"),
     [
         ({"std": np.ones(N), "variance": np.ones(N)}, "std cannot be combined with variance"),
         ({"std": np.zeros(N)}, "must be above 0"),
@@ -44,6 +46,6 @@ def test_standard_deviations_give_the_result_of_their_squares(call: str) -> None
         ({"std": np.ones((N, 2))}, "must have shape"),
     ],
 )
-def test_invalid_standard_deviations_are_refused(call: str, given: dict[str, Any], message: str) -> None:
+def test_invalid_standard_deviations_are_refused(call: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(CalibrationError, match=message):
-        CALLS[call](mean=np.zeros(N), **given)
+        CALLS[call](mean=np.zeros(N), **changes)

@@ -13,6 +13,7 @@ from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import normal_of
 from calibrant.io.errors import TooLarge
 from calibrant.kinds.distributions import check_size, try_map
+from tests.refusals import refused_at
 
 _SHIFT: dict[str, Any] = {
     "family": "location-scale",
@@ -36,9 +37,8 @@ def test_a_map_of_forecasts_that_overflows_is_refused_and_infinite_offsets_are_n
     twice: dict[str, Any] = {"family": "chain", "parameters": {"members": [_SHIFT, _SHIFT]}}
     by_group = {"family": "by-group", "parameters": {"members": {"a": twice}, "other": _SAME}}
     for function in (twice, by_group):
-        with pytest.raises(InvalidDocument) as refused:
+        with refused_at("/parameters", InvalidDocument):
             load_distribution(_of_forecasts(kind, function).to_document())
-        assert refused.value.offences[0].pointer == "/parameters"
     infinite = {"family": "average", "parameters": {"members": [_TOO_FEW, _TOO_FEW], "shares": [0.5, 0.5]}}
     for function in (_SAME, _TOO_FEW, infinite):
         load_distribution(_of_forecasts(kind, function).to_document())
@@ -51,7 +51,7 @@ def test_every_fitted_map_is_loaded_again(size: float) -> None:
     mean = size * random.gamma(2.0, 1.0, 200)
     y, spread = mean + 2.0 * size * random.exponential(1.0, 200), size * 0.01
     table = mean[:, None] + spread * np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    given: list[dict[str, Any]] = [
+    kinds: list[dict[str, Any]] = [
         {"mean": mean, "variance": np.full(200, spread**2)},
         {"quantiles": table, "levels": [0.1, 0.3, 0.5, 0.7, 0.9]},
         {"samples": table},
@@ -59,7 +59,7 @@ def test_every_fitted_map_is_loaded_again(size: float) -> None:
     ]
     n_loaded = 0
     for method in calibrant.DISTRIBUTION_METHODS.values():
-        for forecast in given:
+        for forecast in kinds:
             for scale in get_args(ForecastScale):
                 try:
                     fitted = calibrant.fit_distribution(method.name, y, scale=scale, **forecast)
@@ -73,8 +73,8 @@ def test_every_fitted_map_is_loaded_again(size: float) -> None:
 def test_each_row_gets_the_function_of_its_group() -> None:
     members = {name: {**_SAME, "parameters": {**_SAME["parameters"], "shift": i}} for i, name in enumerate("abc")}
     function = read_function({"family": "by-group", "parameters": {"members": members, "other": _SAME}})
-    given = normal_of(np.arange(6.0), np.ones(6))
-    assert applied(function, given, [*"bcxab", ""]).mean.tolist() == [1.0, 3.0, 2.5, 3.0, 5.0, 5.5]
+    forecasts = normal_of(np.arange(6.0), np.ones(6))
+    assert applied(function, forecasts, [*"bcxab", ""]).mean.tolist() == [1.0, 3.0, 2.5, 3.0, 5.0, 5.5]
 
 
 @pytest.mark.parametrize("family", ["average", "chain"])
@@ -86,9 +86,8 @@ def test_a_map_applies_a_bounded_number_of_functions_to_a_row(family: str) -> No
     by_group = {"family": "by-group", "parameters": {"members": dict.fromkeys("abc", _SAME), "other": _SAME}}
     read_function(document([by_group] * 100))
     for members in ([_SAME] * 101, [document([_SAME] * 51)] * 2):
-        with pytest.raises(InvalidDocument) as refused:
+        with refused_at("/parameters/members", InvalidDocument):
             read_function(document(members))
-        assert refused.value.offences[0].pointer == "/parameters/members"
 
 
 @pytest.mark.slow

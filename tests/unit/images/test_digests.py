@@ -45,7 +45,7 @@ def _named(root: Path) -> dict[str, set[str]]:
     return {name: set(image.findall((root / name).read_text("utf-8"))) for name in FILES}
 
 
-def test_every_image_gets_the_digest_of_its_tag_wherever_it_is_named(root: Path) -> None:
+def test_every_image_gets_the_digest_of_its_tag_in_every_file(root: Path) -> None:
     tags = {name: {image.partition("@")[0] for image in images} for name, images in _named(root).items()}
     assert all(tags.values())
     ran = _run(root, ANSWERS)
@@ -54,7 +54,7 @@ def test_every_image_gets_the_digest_of_its_tag_wherever_it_is_named(root: Path)
     def pinned(tag: str) -> str:
         return f"{tag}@sha256:{hashlib.sha256(f'docker://docker.io/library/{tag}'.encode()).hexdigest()}"
 
-    wanted = {name: {pinned(tag) for tag in found} for name, found in tags.items()}
+    wanted = {name: {pinned(tag) for tag in of_image} for name, of_image in tags.items()}
     assert _named(root) == wanted
     assert set(ran.stdout.split()) == set.union(*wanted.values())
     # Again, with other answers: digests are replaced, not added.
@@ -68,7 +68,7 @@ def test_every_image_gets_the_digest_of_its_tag_wherever_it_is_named(root: Path)
     ("skopeo", "message"),
     [(None, "image-digests needs one of"), ("#!/bin/sh\necho unreachable >&2\nexit 1\n", "unreachable")],
 )
-def test_without_a_digest_no_file_is_changed(root: Path, skopeo: str | None, message: str) -> None:
+def test_a_file_is_not_changed_without_a_digest(root: Path, skopeo: str | None, message: str) -> None:
     before = _named(root)
     ran = _run(root, skopeo)
     assert ran.returncode == 1

@@ -26,7 +26,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_columns_are_read_as_they_stand_from_every_kind_of_file(kind: str) -> None:
+def test_columns_are_read_unchanged_from_every_kind_of_file(kind: str) -> None:
     times, ids = read_columns(io.BytesIO(FILES[kind]), ["t", "id"], name=kind)
     assert ids == IDS
     assert [float(time) for time in times] == TIMES

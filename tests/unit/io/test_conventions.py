@@ -27,6 +27,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from tests.packed import npz, parquet
+from tests.unit.io.sheets import labels_of, weights_of
 
 PLAIN = FileOptions()
 
@@ -116,10 +117,9 @@ def sheet(text: str, options: FileOptions = PLAIN, *, labelled: bool = True) -> 
     ],
 )
 def test_files_of_other_tools_need_no_options(text: str, predictions: list[Any], labels: list[int]) -> None:
-    found = sheet(text)
-    assert found.predictions.tolist() == predictions
-    assert found.labels is not None
-    assert found.labels.tolist() == labels
+    columns = sheet(text)
+    assert columns.predictions.tolist() == predictions
+    assert labels_of(columns) == labels
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_names_of_rows_that_could_be_a_decimal_comma_are_refused_with_a_hint() -
         sheet("y,p\n1,1,0.75\n2,0,0.25\n")
 
 
-def test_without_labels_the_calibrated_columns_are_left_out() -> None:
+def test_the_calibrated_columns_are_left_out_without_labels() -> None:
     assert sheet("p,calibrated\n0.5,0.4\n", labelled=False).predictions.tolist() == [0.5]
 
 
@@ -165,19 +165,18 @@ def test_predicted_classes_are_no_probabilities(text: str) -> None:
 def test_a_wildcard_takes_the_columns_in_the_order_of_their_numbers() -> None:
     header = ",".join(["y", *(f"prob_{k}" for k in reversed(range(11)))])
     rows = [",".join(["1", *(str(k / 55) for k in reversed(range(11)))])]
-    found = sheet("\n".join([header, *rows, ""]), FileOptions(("prob_*",)))
-    assert found.predictions[0].tolist() == [k / 55 for k in range(11)]
+    columns = sheet("\n".join([header, *rows, ""]), FileOptions(("prob_*",)))
+    assert columns.predictions[0].tolist() == [k / 55 for k in range(11)]
     with pytest.raises(UnknownColumn, match="no column of numbers matches 'q_\\*'"):
         sheet("y,p\n1,0.5\n", FileOptions(("q_*",)))
 
 
 def test_class_names_order_the_columns_that_have_them() -> None:
     text = "label,prob_dog,prob_cat\ncat,0.25,0.75\ndog,0.5,0.5\n"
-    found = sheet(text, FileOptions(class_names=("cat", "dog")))
-    assert (found.predictions.tolist(), found.classes) == ([[0.75, 0.25], [0.5, 0.5]], ("cat", "dog"))
+    columns = sheet(text, FileOptions(class_names=("cat", "dog")))
+    assert (columns.predictions.tolist(), columns.classes) == ([[0.75, 0.25], [0.5, 0.5]], ("cat", "dog"))
     named = sheet("label,p0,p1\ncat,1,0\ndog,0,1\n", FileOptions(class_names=("dog", "cat")))
-    assert named.labels is not None
-    assert named.labels.tolist() == [1, 0]
+    assert labels_of(named) == [1, 0]
     with pytest.raises(UnmappedLabel, match=r"'hen', first in row 2 .* is not one of the class names"):
         sheet("label,p0,p1\ncat,1,0\nhen,0,1\n", FileOptions(class_names=("dog", "cat")))
 
@@ -193,17 +192,15 @@ def test_booleans_of_every_tool_are_labels(words: tuple[str, str]) -> None:
         (FileOptions(class_names=(words[1].lower(), words[0].lower())), [0, 1], (words[1].lower(), words[0].lower())),
     ]
     for options, labels, names in readings:
-        found = sheet(text, options)
-        assert found.labels is not None
-        assert (found.labels.tolist(), found.classes) == (labels, names)
+        columns = sheet(text, options)
+        assert (labels_of(columns), columns.classes) == (labels, names)
 
 
 def test_none_is_the_negative_label_beside_a_positive_one() -> None:
     text = "y,p\ndisease,0.75\nNone,0.25\n"
-    found = sheet(text, FileOptions(pos_label="disease"))
-    assert found.labels is not None
-    assert (found.labels.tolist(), found.classes) == ([1, 0], ("None", "disease"))
-    assert "labels: 'None' is read as the negative label" in found.notes
+    columns = sheet(text, FileOptions(pos_label="disease"))
+    assert (labels_of(columns), columns.classes) == ([1, 0], ("None", "disease"))
+    assert "labels: 'None' is read as the negative label" in columns.notes
     for options, more in ((PLAIN, ""), (FileOptions(pos_label="disease"), "health,0.5\n")):
         with pytest.raises(MissingValue, match="'None', a missing value"):
             sheet(text + more, options)
@@ -215,9 +212,8 @@ def test_one_letter_alone_is_no_boolean() -> None:
 
 
 def test_a_positive_label_is_one_of_two() -> None:
-    found = sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label="-1"))
-    assert found.labels is not None
-    assert (found.labels.tolist(), found.classes) == ([1, 0], ("1", "-1"))
+    columns = sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label="-1"))
+    assert (labels_of(columns), columns.classes) == ([1, 0], ("1", "-1"))
     for wrong in ("2", "yes"):
         with pytest.raises(UnmappedLabel, match="does not have it"):
             sheet("y,p\n-1,0.5\n1,1\n", FileOptions(pos_label=wrong))
@@ -231,10 +227,9 @@ def test_a_positive_label_is_one_of_two() -> None:
 def test_decimal_commas_are_read_on_request(separator: str) -> None:
     cells = [["y", "p", "w"], ["1", '"0,75"', '"1,5"'], ["0", '"2,5e-1"', "2"]]
     text = "\n".join(separator.join(row) for row in cells)
-    found = sheet(text, FileOptions(decimal=",", weights="w"))
-    assert found.predictions.tolist() == [0.75, 0.25]
-    assert found.weights is not None
-    assert found.weights.tolist() == [1.5, 2]
+    columns = sheet(text, FileOptions(decimal=",", weights="w"))
+    assert columns.predictions.tolist() == [0.75, 0.25]
+    assert weights_of(columns) == [1.5, 2]
 
 
 THOUSANDS = ["1.225;0,5\n1.001;0,25", "877;0,5\n1.225;0,25", "0,5;0,5\n-1.225;0,25"]
@@ -256,11 +251,11 @@ def test_points_of_numbers_below_one_are_read_though_the_decimal_mark_is_a_comma
 
 
 def test_rows_that_were_rounded_are_divided_by_their_sum() -> None:
-    found = sheet("y,p0,p1,p2\n0,0.33,0.33,0.33\n1,0.5,0.25,0.25\n")
-    assert np.allclose(found.predictions.sum(axis=1), 1)
-    assert found.notes[-1] == "predictions: rounded to 2 decimals; each row is divided by its sum"
-    kept = sheet("y,p0,p1,p2\n0,0.33,0.33,0.3\n1,0.5,0.25,0.25\n")
-    assert kept.predictions[0].tolist() == [0.33, 0.33, 0.3]
+    columns = sheet("y,p0,p1,p2\n0,0.33,0.33,0.33\n1,0.5,0.25,0.25\n")
+    assert np.allclose(columns.predictions.sum(axis=1), 1)
+    assert columns.notes[-1] == "predictions: rounded to 2 decimals; each row is divided by its sum"
+    unchanged = sheet("y,p0,p1,p2\n0,0.33,0.33,0.3\n1,0.5,0.25,0.25\n")
+    assert unchanged.predictions[0].tolist() == [0.33, 0.33, 0.3]
 
 
 def test_missing_values_are_counted_in_all_columns() -> None:
@@ -295,15 +290,14 @@ def test_dense_vectors_of_spark_are_predictions(form: str) -> None:
             "prediction": [1.0, 0.0],
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        data = "\n".join(map(json.dumps, rows)).encode()
+        content = "\n".join(map(json.dumps, rows)).encode()
         if form == "parquet":
             kinds = {"features": SPARK, "rawPrediction": SPARK, "probability": SPARK}
-            data = parquet({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()})
-        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+            content = parquet({k: pa.array(v, type=kinds.get(k)) for k, v in columns.items()})
+        return read_sheet(io.BytesIO(content), name="a", max_rows=None)
 
-    found = read(dense(0.25, 0.75), dense(0.5, 0.5))
-    assert found.labels is not None
-    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    read_columns = read(dense(0.25, 0.75), dense(0.5, 0.5))
+    assert (read_columns.predictions.tolist(), labels_of(read_columns)) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
     with pytest.raises(UnmatchedArrays, match=r"row 2 of .*'probability' is (a sparse vector|not a list)"):
         read(dense(0.25, 0.75), sparse)
     with pytest.raises(MissingValue, match="row 2 of"):
@@ -318,14 +312,12 @@ def test_an_array_of_an_archive_names_the_classes() -> None:
         return read_sheet(io.BytesIO(npz(**arrays)), name="a", options=options, max_rows=None, labelled=labelled)
 
     for labels in (kinds, np.array([1, 2, 0, 1])):
-        found = read(y=labels, probs=probs, classes=np.array(names))
-        assert found.labels is not None
-        assert (found.labels.tolist(), found.classes) == ([1, 2, 0, 1], names)
-        assert found.notes[0] == "classes: 'bird', 'cat', 'dog', in this order (array 'classes')"
+        columns = read(y=labels, probs=probs, classes=np.array(names))
+        assert (labels_of(columns), columns.classes) == ([1, 2, 0, 1], names)
+        assert columns.notes[0] == "classes: 'bird', 'cat', 'dog', in this order (array 'classes')"
     assert read(labelled=False, probs=probs, class_names=np.array(names)).classes == names
     event = read(y=np.array(["no", "yes", "no"]), p=np.array([0.25, 0.75, 0.5]), classes_=np.array(["no", "yes"]))
-    assert event.labels is not None
-    assert (event.labels.tolist(), event.classes) == ([0, 1, 0], ("no", "yes"))
+    assert (labels_of(event), event.classes) == ([0, 1, 0], ("no", "yes"))
     assert read(y=np.array([1, 2, 0, 1]), probs=probs, classes=np.arange(3)).classes is None
     # With one element per row, they are the labels.
     assert read(probs=probs[:3], classes=np.array([1, 2, 0])).labels is not None
@@ -337,12 +329,11 @@ def test_fields_of_a_structured_array_are_columns(order: str) -> None:
         [(1, [0.25, 0.75], "a"), (0, [0.5, 0.5], "b")],
         dtype=[("y", f"{order}i8"), ("p", f"{order}f8", 2), ("group", f"{order}U1")],
     )
-    out = io.BytesIO()
-    np.save(out, rows)
-    found = read_sheet(out, name="a", max_rows=None)
-    assert found.labels is not None
-    assert (found.predictions.tolist(), found.labels.tolist()) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
-    assert found.groups == ["a", "b"]
+    file = io.BytesIO()
+    np.save(file, rows)
+    columns = read_sheet(file, name="a", max_rows=None)
+    assert (columns.predictions.tolist(), labels_of(columns)) == ([[0.25, 0.75], [0.5, 0.5]], [1, 0])
+    assert columns.groups == ["a", "b"]
 
 
 @pytest.mark.parametrize("form", ["parquet", "json lines"])
@@ -350,8 +341,8 @@ def test_numbers_written_as_strings_are_read_as_in_text_files(form: str) -> None
     def read(*cells: str | None) -> Sheet:
         rows = [{"y": "1", "p": cell} for cell in cells]
         lines = "\n".join(map(json.dumps, rows)).encode()
-        data = lines if form == "json lines" else parquet(pa.Table.from_pylist(rows))
-        return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+        content = lines if form == "json lines" else parquet(pa.Table.from_pylist(rows))
+        return read_sheet(io.BytesIO(content), name="a", max_rows=None)
 
     assert read("0.5", "2.5e-1").predictions.tolist() == [0.5, 0.25]
     with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
@@ -366,7 +357,7 @@ GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
-    "data",
+    "content",
     [
         "\n".join(json.dumps({"y": 1, "p": row}) for row in GAPS).encode(),
         "\n".join(["y,p", *(f"1,{'' if row is None else row}".replace(", ", " ") for row in GAPS)]).encode(),
@@ -375,17 +366,16 @@ GAPS = [[0.5, 0.5], *[[None, 0.5], [0.5, float("nan")], None] * 2, [0.5, 0.5]]
     ],
     ids=["json lines", "csv", "parquet", "npz"],
 )
-def test_missing_values_are_counted_in_vectors(data: bytes) -> None:
+def test_missing_values_are_counted_in_vectors(content: bytes) -> None:
     with pytest.raises(MissingValue, match=r"^values are missing in 6 rows of column 'p', first in row 2;"):
-        read_sheet(io.BytesIO(data), name="a", max_rows=None)
+        read_sheet(io.BytesIO(content), name="a", max_rows=None)
 
 
 def test_missing_values_may_be_written_as_dashes_in_numbers_but_not_in_labels() -> None:
     with pytest.raises(MissingValue, match="in 3 rows of column 'p', first in row 2"):
         sheet("y,p\n1,0.5\n1,?\n0,-\n0,.\n")
-    found = sheet("y,p\n+,0.5\n-,0.25\n", FileOptions(pos_label="+"))
-    assert found.labels is not None
-    assert found.labels.tolist() == [1, 0]
+    columns = sheet("y,p\n+,0.5\n-,0.25\n", FileOptions(pos_label="+"))
+    assert labels_of(columns) == [1, 0]
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "NaN"])
@@ -569,10 +559,9 @@ def _rows(head: str, *rows: str, times: int = 1) -> str:
     ],
 )
 def test_columns_mean_what_their_names_say(text: str, options: FileOptions, predictions: Any, labels: Any) -> None:
-    found = sheet(text, options)
-    np.testing.assert_allclose(found.predictions, predictions)
-    assert found.labels is not None
-    assert found.labels.tolist() == labels
+    columns = sheet(text, options)
+    np.testing.assert_allclose(columns.predictions, predictions)
+    assert labels_of(columns) == labels
 
 
 @pytest.mark.parametrize(
@@ -622,21 +611,19 @@ def test_one_hot_labels_are_refused(text: str, options: FileOptions) -> None:
 
 
 def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
-    found = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
-    assert found.labels is not None
-    assert found.labels.tolist() == [1, 1]
+    columns = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
+    assert columns.labels is not None
+    assert columns.labels.tolist() == [1, 1]
     # The first rows of a file that is sorted by its labels, beside a feature in two columns, or rare flags.
     for rows, labels in (
         ("0.5,0.5,0,0,1,0\n0,0.5,0.5,0,0,1\n", [0, 0]),
         ("0.5,0.5,0,1,0,0\n0,0.5,0.5,1,0,0\n", [1, 1]),
     ):
-        found = sheet(f"p_0,p_1,p_2,label,mobile,desktop\n{rows}")
-        assert found.labels is not None
-        assert found.labels.tolist() == labels
+        columns = sheet(f"p_0,p_1,p_2,label,mobile,desktop\n{rows}")
+        assert labels_of(columns) == labels
     arrays = {"a": np.array([1]), "label": np.array([0, 1]), "b": np.array([0, 1, 0]), "probs": np.eye(3)[:2]}
     read = read_sheet(io.BytesIO(npz(**arrays)), name="a", options=PLAIN, max_rows=None)
-    assert read.labels is not None
-    assert read.labels.tolist() == [0, 1]
+    assert labels_of(read) == [0, 1]
 
 
 def test_a_map_of_named_classes_is_not_applied_to_columns_of_others() -> None:
@@ -666,11 +653,11 @@ def test_sorted_files_are_read_as_shuffled_ones(kind: str) -> None:
         cells = ([cell if cell.isalpha() else float(cell) for cell in row.split(",")] for row in rows)
         return "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in cells)
 
-    found = sheet(of("pet,cat,dog", ["cat,0.75,0.25"] * 1500 + ["dog,0.25,0.75"] * 1500))
-    assert found.classes == ("cat", "dog")
-    found = sheet(of("y_true,y_pred,y_pred_proba", ["1,1,0.75"] * 1500 + ["0,0,0.25"] * 1500))
-    assert found.predictions.ndim == 1
-    assert set(found.predictions.tolist()) == {0.25, 0.75}
+    columns = sheet(of("pet,cat,dog", ["cat,0.75,0.25"] * 1500 + ["dog,0.25,0.75"] * 1500))
+    assert columns.classes == ("cat", "dog")
+    columns = sheet(of("y_true,y_pred,y_pred_proba", ["1,1,0.75"] * 1500 + ["0,0,0.25"] * 1500))
+    assert columns.predictions.ndim == 1
+    assert set(columns.predictions.tolist()) == {0.25, 0.75}
     with pytest.raises(NoPredictions, match="'y_pred' has predicted classes"):
         sheet(of("y_true,y_pred", ["1,1"] * 1500 + ["0,0"] * 1500))
     with pytest.raises(UnclearColumns, match="row 1501 is below 1/2"):

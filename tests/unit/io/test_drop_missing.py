@@ -14,6 +14,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.io.errors import MissingValue, NotLabels, TabularError, TextInNumbers, UnclearColumns
 from calibrant.io.files import FileOptions, Sheet, read_models, read_sheet
 from tests.packed import npz, parquet
+from tests.unit.io.sheets import labels_of, weights_of
 
 #: Rows 2 and 4 lack a prediction, row 5 a label.
 P = [0.1, None, 0.7000000000000001, None, 0.25, 0.9]
@@ -21,9 +22,9 @@ Y = [0, 1, 1, 0, None, 1]
 SITES = ["a", "b", None, "b", "a", "b"]
 
 
-def read(data: bytes, **options: Any) -> Sheet:
+def read(content: bytes, **options: Any) -> Sheet:
     return read_sheet(
-        io.BytesIO(data), name="a.bin", max_rows=None, options=FileOptions(**{"drop_missing": True, **options})
+        io.BytesIO(content), name="a.bin", max_rows=None, options=FileOptions(**{"drop_missing": True, **options})
     )
 
 
@@ -51,8 +52,7 @@ def _files() -> dict[str, bytes]:
 def test_rows_with_missing_predictions_and_labels_are_left_out_and_counted(kind: str) -> None:
     sheet = read(_files()[kind])
     np.testing.assert_allclose(sheet.predictions, [0.1, 0.7000000000000001, 0.9], rtol=1e-14)
-    assert sheet.labels is not None
-    assert sheet.labels.tolist() == [0, 1, 1]
+    assert labels_of(sheet) == [0, 1, 1]
     assert sheet.notes[-1].startswith("rows: 3 of 6 left out, as values are missing in ")
     assert sheet.notes[-1].endswith(", first in row 2")
 
@@ -82,15 +82,14 @@ def test_lists_of_numbers_groups_and_times_follow_their_rows() -> None:
 
 
 def test_a_file_without_missing_values_is_read_as_without_the_option() -> None:
-    data = csv_of({"y": [0, 1], "p": [0.1, 0.9]})
-    assert read(data).notes == read(data, drop_missing=False).notes
+    content = csv_of({"y": [0, 1], "p": [0.1, 0.9]})
+    assert read(content).notes == read(content, drop_missing=False).notes
 
 
 def test_a_missing_weight_counts_and_a_missing_group_does_not() -> None:
     columns = {"y": [0, 1, 1], "p": [0.1, 0.9, 0.8], "w": [1.0, None, 2.0], "site": [None, "a", "b"]}
     sheet = read(csv_of(columns), weights="w", groups=("site",))
-    assert sheet.weights is not None
-    assert (sheet.weights.tolist(), len(sheet.groups or ())) == ([1.0, 2.0], 2)
+    assert (weights_of(sheet), len(sheet.groups or ())) == ([1.0, 2.0], 2)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +113,9 @@ def test_an_error_names_the_row_of_the_file_and_not_that_of_the_rows_kept() -> N
 
 
 def test_names_and_cells_with_separators_and_quotes_are_kept() -> None:
-    data = b'"the, label","p","a ""b"""\nyes,0.5,"x, y"\nno,,z\nno,0.25,"new\nline"\n'
+    content = b'"the, label","p","a ""b"""\nyes,0.5,"x, y"\nno,,z\nno,0.25,"new\nline"\n'
     options = {"labels": "the, label", "groups": ('a "b"',), "pos_label": "yes"}
-    sheet = read(data, **options)
+    sheet = read(content, **options)
     assert sheet.groups == ["x, y", "new\nline"]
     assert sheet.predictions.tolist() == [0.5, 0.25]
 
@@ -127,9 +126,9 @@ def test_decimal_commas_and_percentages_are_read_too() -> None:
 
 
 def test_models_keep_the_rows_in_which_no_model_lacks_a_prediction() -> None:
-    data = csv_of({"y": Y, "rf": P, "xgb": [0.2, 0.3, None, 0.4, 0.5, 0.8]})
+    content = csv_of({"y": Y, "rf": P, "xgb": [0.2, 0.3, None, 0.4, 0.5, 0.8]})
     options = FileOptions(predictions=("rf", "xgb"), labels="y", drop_missing=True)
-    models = read_models(io.BytesIO(data), name="a.csv", max_rows=None, options=options)
+    models = read_models(io.BytesIO(content), name="a.csv", max_rows=None, options=options)
     assert {name: sheet.predictions.tolist() for name, sheet in models.sheets.items()} == {
         "rf": [0.1, 0.9],
         "xgb": [0.2, 0.8],
@@ -142,10 +141,10 @@ def test_models_keep_the_rows_in_which_no_model_lacks_a_prediction() -> None:
 
 
 def test_models_without_a_common_row_are_refused() -> None:
-    data = csv_of({"y": [0, 1, 1], "rf": [0.1, None, 0.3], "xgb": [None, 0.3, None]})
+    content = csv_of({"y": [0, 1, 1], "rf": [0.1, None, 0.3], "xgb": [None, 0.3, None]})
     options = FileOptions(predictions=("rf", "xgb"), labels="y", drop_missing=True)
     with pytest.raises(UnclearColumns, match="no row has the predictions of all models"):
-        read_models(io.BytesIO(data), name="a.csv", max_rows=None, options=options)
+        read_models(io.BytesIO(content), name="a.csv", max_rows=None, options=options)
 
 
 def test_the_memory_of_the_cells_is_reserved_before_rows_are_left_out() -> None:
@@ -163,6 +162,6 @@ def test_a_budget_ends_the_reading_of_models() -> None:
         raise CalibrationError("not now")
 
     options = FileOptions(predictions=("a", "b"))
-    data = b"a,b,y\n" + b"0.5,0.25,0\n" * 100
+    content = b"a,b,y\n" + b"0.5,0.25,0\n" * 100
     with pytest.raises(CalibrationError, match="not now"):
-        read_models(io.BytesIO(data), name="a.csv", options=options, max_rows=None, budget=refuse)
+        read_models(io.BytesIO(content), name="a.csv", options=options, max_rows=None, budget=refuse)

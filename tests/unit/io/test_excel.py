@@ -79,11 +79,11 @@ def test_dates_are_text() -> None:
 
 
 def _without_values(file: io.BytesIO) -> io.BytesIO:
-    made = io.BytesIO()
-    with zipfile.ZipFile(file) as old, zipfile.ZipFile(made, "w") as new:
+    changed = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name).replace(b"<row r=", b"<row r=x"))
-    return made
+    return changed
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_any_damage_is_an_error_of_the_reader() -> None:
             for name, content in members.items():
                 cut = bytearray(content)
                 if name == damaged:
-                    at = int(random.integers(len(cut)))
-                    cut[at : at + int(random.integers(1, 20))] = random.bytes(int(random.integers(5)))
+                    start = int(random.integers(len(cut)))
+                    cut[start : start + int(random.integers(1, 20))] = random.bytes(int(random.integers(5)))
                 archive.writestr(name, bytes(cut))
         with contextlib.suppress(TabularError):
             read_sheet(file, name="a.xlsx", max_rows=None)

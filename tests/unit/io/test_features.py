@@ -15,6 +15,7 @@ from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import Limits
 from calibrant.io.strict import read_csv
 from calibrant.io.texts import MixedCells, numbers_or_texts
+from tests.refusals import refused_at
 
 LIMITS = Limits(1 << 20, 1000, 10)
 
@@ -31,8 +32,8 @@ LIMITS = Limits(1 << 20, 1000, 10)
     ],
 )
 def test_cells_are_numbers_if_all_are_and_texts_otherwise(cells: list[str], expected: list[Any]) -> None:
-    values = numbers_or_texts(cells).tolist()
-    assert [None if value != value else value for value in values] == expected
+    column = numbers_or_texts(cells).tolist()
+    assert [None if cell != cell else cell for cell in column] == expected
 
 
 @pytest.mark.parametrize("cell", ["2.0", "1e3", "-0", "0.10", "12345678901234567890", "5E1"])
@@ -72,8 +73,7 @@ def test_a_map_with_such_categories_refuses_numbers() -> None:
     y = (np.random.default_rng(1).random(180) < np.where(v == "b", p**3, p**0.3)).astype(int)
     fitted = calibrant.fit("segments", p, y, features={"v": v})
     assert fitted.apply([0.5], features={"v": ["2.0"]}) != fitted.apply([0.5], features={"v": ["2"]})
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/features/v", CalibrationError):
         fitted.apply([0.5], features={"v": [2.0]})
-    assert caught.value.offences[0].pointer == "/features/v"
     plain = calibrant.fit("segments", p, y, features={"v": np.where(v == "2.0", "2", "b")})
     assert plain.apply([0.5], features={"v": [2.0]}) == plain.apply([0.5], features={"v": ["2"]})

@@ -32,15 +32,11 @@ def test_every_code_is_among_the_refusals_that_are_tried() -> None:
     assert tried == CODES - ELSEWHERE
 
 
-@pytest.mark.parametrize("field", ["PREDICTIONS", "LOGITS", "LABELS", "WEIGHTS", "GROUPS"])
+OF_CLASSES = ["PREDICTIONS", "LOGITS", "LABELS", "WEIGHTS", "GROUPS"]
+OF_DISTRIBUTIONS = ["OBSERVED", "MEAN", "POINTS", "STD", "VARIANCE", "QUANTILES", "LEVELS", "SAMPLES", "LEVEL"]
+
+
+@pytest.mark.parametrize("field", OF_CLASSES + OF_DISTRIBUTIONS)
 def test_every_name_that_is_inferred_is_on_the_page(field: str) -> None:
-    listed = {column_names.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
-    assert getattr(column_names, field) <= listed
-
-
-@pytest.mark.parametrize(
-    "field", ["OBSERVED", "MEAN", "POINTS", "STD", "VARIANCE", "QUANTILES", "LEVELS", "SAMPLES", "LEVEL"]
-)
-def test_every_name_of_a_distribution_is_on_the_page(field: str) -> None:
     listed = {column_names.word(name) for name in re.findall(r"`([^`\n]+)`", PAGE)}
     assert getattr(column_names, field) <= listed

@@ -47,8 +47,8 @@ FORMATS: dict[str, Callable[[Columns], bytes]] = {
 }
 
 
-def read(data: bytes, options: FileOptions = PLAIN, *, labelled: bool = True) -> ForecastSheet:
-    return read_forecast_sheet(io.BytesIO(data), name="f", options=options, max_rows=None, labelled=labelled)
+def read(content: bytes, options: FileOptions = PLAIN, *, labelled: bool = True) -> ForecastSheet:
+    return read_forecast_sheet(io.BytesIO(content), name="f", options=options, max_rows=None, labelled=labelled)
 
 
 BESIDE = {"observed": [1.0, 5.5, -2.0], "weight": [1.0, 0.5, 0.0], "group": ["a", "é", "a"]}
@@ -60,24 +60,24 @@ INTERVAL = {"lower": [0.0, 1.0, -3.0], "upper": [2.0, 1.0, 4.0]}
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_gives_the_same_arrays(form: str) -> None:
-    made = FORMATS[form]
-    sheet = read(made(BESIDE | NORMAL), FileOptions(weights="weight"))
+    written = FORMATS[form]
+    sheet = read(written(BESIDE | NORMAL), FileOptions(weights="weight"))
     assert sheet.forecasts.kind == "normal"
     np.testing.assert_array_equal(sheet.forecasts.mean, NORMAL["mean"])
     np.testing.assert_array_equal(sheet.forecasts.variance, [1.0, 4.0, 0.25])
-    for found, name in ((sheet.observed, "observed"), (sheet.weights, "weight")):
-        assert found is not None
-        assert found.tolist() == BESIDE[name]
+    for column, name in ((sheet.observed, "observed"), (sheet.weights, "weight")):
+        assert column is not None
+        assert column.tolist() == BESIDE[name]
     assert sheet.groups == BESIDE["group"]
 
-    sheet = read(made(BESIDE | QUANTILES))
+    sheet = read(written(BESIDE | QUANTILES))
     assert sheet.forecasts.levels.tolist() == [0.05, 0.5, 0.95]
     np.testing.assert_array_equal(sheet.forecasts.quantiles.T, list(QUANTILES.values()))
 
-    sheet = read(made(BESIDE | SAMPLES))
+    sheet = read(written(BESIDE | SAMPLES))
     np.testing.assert_array_equal(sheet.forecasts.samples.T, list(SAMPLES.values()))
 
-    sheet = read(made(BESIDE | INTERVAL), FileOptions(level=0.8))
+    sheet = read(written(BESIDE | INTERVAL), FileOptions(level=0.8))
     assert (sheet.forecasts.level, sheet.forecasts.upper.tolist()) == (0.8, INTERVAL["upper"])
 
 
@@ -99,8 +99,8 @@ def test_digits_of_other_scripts_are_no_levels_and_no_numbers_of_samples(names: 
 def test_a_column_of_lists_is_quantiles_or_samples(form: str) -> None:
     lists = [[0.0, 1.0, 4.0], [1.0, 2.0, 3.0]]
     columns = {"y": [1.0, 2.0], "quantiles": lists}
-    data = b'y,quantiles\n1,"[0 1 4]"\n2,"[1.0, 2, 3]"\n' if form == "csv" else FORMATS[form](columns)
-    sheet = read(data, FileOptions(levels=(0.1, 0.5, 0.9)))
+    content = b'y,quantiles\n1,"[0 1 4]"\n2,"[1.0, 2, 3]"\n' if form == "csv" else FORMATS[form](columns)
+    sheet = read(content, FileOptions(levels=(0.1, 0.5, 0.9)))
     assert sheet.forecasts.quantiles.tolist() == lists
     if form != "csv":
         assert read(FORMATS[form]({"y": [1.0, 2.0], "samples": lists})).forecasts.samples.tolist() == lists
@@ -113,8 +113,8 @@ def test_arrays_of_npz_have_their_levels() -> None:
     np.testing.assert_array_equal(sheet.forecasts.quantiles, table)
     assert read(npz(observed=y, samples=table)).forecasts.samples.tolist() == table.tolist()
     for level in (0.9, [0.9]):
-        found = read(npz(observed=y, lower=y, upper=y, level=level)).forecasts
-        assert (found.kind, found.level) == ("interval", 0.9)
+        forecasts = read(npz(observed=y, lower=y, upper=y, level=level)).forecasts
+        assert (forecasts.kind, forecasts.level) == ("interval", 0.9)
     days = np.array(["2024-01-06", "2024-01-13"], dtype="M8[D]")
     sheet = read(npz(y=y, mu=y, var=y, h=[1, 2], day=days), FileOptions(by="h", times="day"))
     assert (sheet.by, sheet.times) == (["1", "2"], ["2024-01-06", "2024-01-13"])
@@ -145,17 +145,17 @@ def test_columns_are_inferred_from_names(header: str, kind: str, levels: list[fl
     ascending = sorted(range(1, len(names)), key=lambda i: ("hi" in names[i].lower(), "upper" in names[i], i))
     if levels is not None and kind == "quantiles" and "0.95" in names[1]:
         ascending.reverse()
-    row = {0: "7"} | {at: str(i + 1) for i, at in enumerate(ascending)}
+    row = {0: "7"} | {place: str(i + 1) for i, place in enumerate(ascending)}
     text = f"{header}\n" + ",".join(row[i] for i in range(len(names))) + "\n"
     sheet = read((text + text.splitlines()[1] + "\n").encode())
-    found = sheet.forecasts
-    assert found.kind == kind
+    forecasts = sheet.forecasts
+    assert forecasts.kind == kind
     if kind == "quantiles":
-        assert found.levels.tolist() == pytest.approx(levels, rel=1e-15)
-        assert found.quantiles[0].tolist() == sorted(found.quantiles[0].tolist())
+        assert forecasts.levels.tolist() == pytest.approx(levels, rel=1e-15)
+        assert forecasts.quantiles[0].tolist() == sorted(forecasts.quantiles[0].tolist())
     if kind == "interval":
-        assert [found.level] == levels
-        assert found.lower[0] < found.upper[0]
+        assert [forecasts.level] == levels
+        assert forecasts.lower[0] < forecasts.upper[0]
     assert any(note.startswith("observed: column") for note in sheet.notes)
 
 
@@ -389,31 +389,31 @@ REFUSALS: dict[str, tuple[bytes, FileOptions, str, str, str]] = {
 
 @pytest.mark.parametrize("case", REFUSALS.values(), ids=REFUSALS.keys())
 def test_refusals_name_the_column_and_the_rows(case: tuple[bytes, FileOptions, str, str, str]) -> None:
-    data, options, code, field, words = case
+    content, options, code, field, words = case
     with pytest.raises(TabularError) as caught:
-        read(data, options)
+        read(content, options)
     assert (caught.value.code, caught.value.field) == (code, field)
     assert words in caught.value.detail
 
 
 def test_each_reading_can_be_chosen() -> None:
-    data = b"y,mean,std,s0,s1,q0.1,q0.9,lo-80,hi-80\n1,1,1,1,1,1,2,1,2\n"
+    content = b"y,mean,std,s0,s1,q0.1,q0.9,lo-80,hi-80\n1,1,1,1,1,1,2,1,2\n"
     with pytest.raises(UnclearColumns) as caught:
-        read(data)
+        read(content)
     assert len(caught.value.readings) == 4
     kinds = [
-        read(data, FileOptions(predictions=reading, level=0.8 if "lower=lo-80" in reading else None)).forecasts.kind
+        read(content, FileOptions(predictions=reading, level=0.8 if "lower=lo-80" in reading else None)).forecasts.kind
         for reading in caught.value.readings
     ]
     assert kinds == ["normal", "quantiles", "samples", "interval"]
 
 
 def test_a_calibrated_file_has_two_readings() -> None:
-    data = b"y,mean,std,calibrated_mean,calibrated_std\n1,1,1,1,1\n"
+    content = b"y,mean,std,calibrated_mean,calibrated_std\n1,1,1,1,1\n"
     with pytest.raises(UnclearColumns) as caught:
-        read(data)
+        read(content)
     assert caught.value.readings == (("mean=mean", "std=std"), ("mean=calibrated_mean", "std=calibrated_std"))
-    assert read(data, labelled=False).notes[0] == "mean: column 'mean' (inferred from its name)"
+    assert read(content, labelled=False).notes[0] == "mean: column 'mean' (inferred from its name)"
     quantiles = b"y,q0.1,q0.9,calibrated_q0.1,calibrated_q0.9\n1,1,2,3,4\n"
     with pytest.raises(UnclearColumns) as caught:
         read(quantiles)
@@ -434,7 +434,7 @@ STRICT: dict[str, Callable[[Columns], Any]] = {
 
 @pytest.mark.parametrize("form", STRICT)
 def test_bodies_have_exact_names(form: str) -> None:
-    given = STRICT[form]
+    reader = STRICT[form]
     names = {"groups": ["a", "b", "é"], "clusters": ["1", "1", "2"], "by": ["0", "1", "0"]}
     columns: Columns = {
         "observed": [1.0, 5.5, -2.0],
@@ -443,12 +443,12 @@ def test_bodies_have_exact_names(form: str) -> None:
         "weights": [1.0, 0.5, 0.0],
         **names,
     }
-    arrays = given(columns)
+    arrays = reader(columns)
     assert arrays["levels"].tolist() == [0.05, 0.95]
     assert arrays["quantiles"].tolist() == [[1.0, 3.0]] * 3
     assert {name: arrays[name].tolist() for name in names} == names
-    assert given({"samples.1": [2.0], "samples.0": [1.0]})["samples"].tolist() == [[1.0, 2.0]]
-    assert {*given({"observed": [1.0], "lower": [0.0], "upper": [2.0]})} == {"observed", "lower", "upper"}
+    assert reader({"samples.1": [2.0], "samples.0": [1.0]})["samples"].tolist() == [[1.0, 2.0]]
+    assert {*reader({"observed": [1.0], "lower": [0.0], "upper": [2.0]})} == {"observed", "lower", "upper"}
     unknown: list[tuple[Columns, str]] = [
         ({"predictions": [0.5]}, ""),
         ({"y": [0.5]}, ""),
@@ -458,9 +458,9 @@ def test_bodies_have_exact_names(form: str) -> None:
         ({"samples.0": [0.5], "samples": [0.5]}, "/samples"),
     ]
     for columns, pointer in unknown:
-        assert refused(partial(given, columns)) == ("invalid-field", pointer)
-    assert refused(lambda: given({f"q0.{i:03d}": [0.5] for i in range(1, 80)}))[0] == "too-large"
-    assert refused(lambda: given({"observed": ["a"]})) == (
+        assert refused(partial(reader, columns)) == ("invalid-field", pointer)
+    assert refused(lambda: reader({f"q0.{i:03d}": [0.5] for i in range(1, 80)}))[0] == "too-large"
+    assert refused(lambda: reader({"observed": ["a"]})) == (
         "not-a-number",
         "/observed/0" if form == "csv" else "/observed",
     )
@@ -478,8 +478,10 @@ def test_lists_are_quantiles_and_samples_in_arrow_bodies() -> None:
 
 def test_npz_bodies_have_levels() -> None:
     arrays = {"observed": np.ones(2), "quantiles": np.ones((2, 3)), "levels": np.array([0.1, 0.5, 0.9])}
-    found = read_npz(npz(**arrays), LIMITS, REGRESSION.kinds)
-    assert {name: array.shape for name, array in found.items()} == {name: array.shape for name, array in arrays.items()}
+    read_arrays = read_npz(npz(**arrays), LIMITS, REGRESSION.kinds)
+    assert {name: array.shape for name, array in read_arrays.items()} == {
+        name: array.shape for name, array in arrays.items()
+    }
     assert read_npz(npz(level=0.9), LIMITS, REGRESSION.kinds)["level"].item() == 0.9
     assert refused(lambda: read_npz(npz(labels=np.ones(2)), LIMITS, REGRESSION.kinds)) == ("malformed-npz", "")
     texts = npz(mean=np.array(["a"]))

@@ -29,8 +29,8 @@ from tests.unit.io.refused import refused
 ROWS = b"label,p\n0,0.25\n", b"1,0.5\n"
 
 
-def read(data: bytes) -> Sheet:
-    return read_sheet(io.BytesIO(data), name="a", max_rows=None)
+def read(content: bytes) -> Sheet:
+    return read_sheet(io.BytesIO(content), name="a", max_rows=None)
 
 
 def test_members_of_gzip_are_one_file_and_zeros_after_them_are_padding() -> None:
@@ -49,34 +49,34 @@ def test_a_file_of_empty_members_is_refused() -> None:
 
 def _archive_of_many() -> bytes:
     """An archive with 5 MB of names, whose members are empty."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         for i in range(100):
             archive.writestr(f"{i:03}".ljust(50_000, "a") + ".npy", b"")
-    return out.getvalue()
+    return file.getvalue()
 
 
 def test_an_archive_whose_list_of_members_is_long_is_refused_before_it_is_read() -> None:
-    data = _archive_of_many()
+    content = _archive_of_many()
     with pytest.raises(FileTooLarge, match="list of members"):
-        read(data)
-    assert refused(lambda: read_npz(data, Limits(1 << 30, None, 10))) == ("too-large", "")
+        read(content)
+    assert refused(lambda: read_npz(content, Limits(1 << 30, None, 10))) == ("too-large", "")
 
 
 def test_stored_arrays_of_a_body_are_not_copied() -> None:
     # The names are so long that the numbers begin at a multiple of eight.
     for extra in range(8):
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as archive:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
             member = zipfile.ZipInfo("predictions.npy")
             member.extra = b"\0\0" + (extra + 1).to_bytes(2, "little") + bytes(extra + 1)
             array = io.BytesIO()
             np.save(array, np.linspace(0, 1, 100))
             archive.writestr(member, array.getvalue())
-        body = out.getvalue()
-        found = read_npz(body, Limits(1 << 20, 100, 10))["predictions"]
-        np.testing.assert_array_equal(found, np.linspace(0, 1, 100))
-        if np.shares_memory(found, np.frombuffer(body, np.uint8)):
+        body = file.getvalue()
+        predictions = read_npz(body, Limits(1 << 20, 100, 10))["predictions"]
+        np.testing.assert_array_equal(predictions, np.linspace(0, 1, 100))
+        if np.shares_memory(predictions, np.frombuffer(body, np.uint8)):
             return
     pytest.fail("every array was copied")
 
@@ -130,10 +130,10 @@ def test_a_long_name_of_forecasts_is_refused_and_not_repeated() -> None:
 
 def _page_of_many_values(depth: int) -> bytes:
     """A Parquet file with an unknown list in the header of its page."""
-    out = io.BytesIO()
+    file = io.BytesIO()
     table = pa.table({"predictions": np.full(8, 0.5)})
-    pa.parquet.write_table(table, out, compression="none", use_dictionary=False)
-    body = out.getvalue()
+    pa.parquet.write_table(table, file, compression="none", use_dictionary=False)
+    body = file.getvalue()
     # PageHeader: the type of the page, then a list of empty structs as field 20.
     header = b"\x15\0" + b"\x09\x28" + b"\xfc" + b"\x80\x80\x04" + bytes(depth)
     return body[:4] + header + body[4:]
@@ -146,15 +146,15 @@ def test_the_header_of_a_page_has_few_values() -> None:
 
 
 def test_decimals_of_variable_length_are_refused_with_their_column() -> None:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table({"label": [1, 0], "pd": pa.array([b"\x05", b"\x02"])}), out)
-    data = out.getvalue()
-    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table({"label": [1, 0], "pd": pa.array([b"\x05", b"\x02"])}), file)
+    content = file.getvalue()
+    footer = content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
     # After the name: the converted type DECIMAL (5), the scale 1 and the precision 2, each as a zigzag.
     named = b"\x18\x02pd"
     changed = footer.replace(named + b"\0", named + b"\x25\x0a\x15\x02\x15\x04\0", 1)
     assert len(changed) == len(footer) + 6
-    body = data[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + data[-4:]
+    body = content[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + content[-4:]
     with pytest.raises(DamagedFile, match="column 'pd' has values of variable length"):
         read(body)
 
@@ -186,15 +186,15 @@ def test_blank_lines_beyond_one_per_row_are_bounded() -> None:
 @pytest.mark.slow
 def test_json_lines_with_many_numbers_are_converted_before_all_are_read() -> None:
     line = b'{"p":[%b],"label":1}\n' % b",".join([b"0.1"] * 10_000)
-    data = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)
-    assert peak_of(lambda: _refused_file(line + data * 20)) < 200 << 20
+    content = b'{"p":[%b],"label":1}\n' % b",".join([b"[]"] * 300_000)
+    assert peak_of(lambda: _refused_file(line + content * 20)) < 200 << 20
     with pytest.raises(FileTooLarge, match="columns"):
         read(b'{"p":[%b],"label":1}\n' % b",".join([b"0"] * 10_001))
 
 
-def _refused_file(data: bytes) -> None:
+def _refused_file(content: bytes) -> None:
     with pytest.raises(UnmatchedArrays):
-        read(data)
+        read(content)
 
 
 @pytest.mark.slow
@@ -210,26 +210,26 @@ def test_names_of_many_separators_and_digits_are_refused(read: Callable[..., Any
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_damaged_file_of_polars_is_refused_or_read(seed: int) -> None:
-    out = io.BytesIO()
+    file = io.BytesIO()
     labels = pl.Series(["a", "b"] * 9, dtype=pl.Categorical)
-    pl.DataFrame({"label": labels, "p_a": 0.5, "p_b": 0.5}).write_ipc(out, compression="lz4")
+    pl.DataFrame({"label": labels, "p_a": 0.5, "p_b": 0.5}).write_ipc(file, compression="lz4")
     random = np.random.default_rng(seed)
     for _ in range(200):
-        data = bytearray(out.getvalue())
-        for at in random.integers(random.choice([0, len(data) - 400]), len(data), random.integers(1, 4)):
-            data[at] = random.integers(256)
+        content = bytearray(file.getvalue())
+        for place in random.integers(random.choice([0, len(content) - 400]), len(content), random.integers(1, 4)):
+            content[place] = random.integers(256)
         try:
-            assert len(read(bytes(data))) == 18
+            assert len(read(bytes(content))) == 18
         except TabularError:
             continue
 
 
 def test_blocks_of_an_arrow_file_do_not_overlap() -> None:
-    out = io.BytesIO()
+    file = io.BytesIO()
     frame = pl.DataFrame({"label": [0, 1], "p": [0.25, 0.5]})
-    frame.write_ipc(out)
-    data = out.getvalue()
-    longer = data.replace((128).to_bytes(8, "little"), (1 << 20).to_bytes(8, "little"))
-    assert longer != data
+    frame.write_ipc(file)
+    content = file.getvalue()
+    longer = content.replace((128).to_bytes(8, "little"), (1 << 20).to_bytes(8, "little"))
+    assert longer != content
     with pytest.raises(DamagedFile):
         read(longer)

@@ -36,12 +36,12 @@ class Case:
     options: FileOptions = PLAIN
 
 
-def _changed(data: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
+def _changed(archive: bytes, *, flags: int = 0, size: int | None = None) -> bytes:
     """An archive of one member with other flags or another size in its list of members."""
-    changed, at = bytearray(data), data.rindex(b"PK\1\2")
-    changed[at + 8] |= flags
+    changed, start = bytearray(archive), archive.rindex(b"PK\1\2")
+    changed[start + 8] |= flags
     if size is not None:
-        changed[at + 24 : at + 28] = size.to_bytes(4, "little")
+        changed[start + 24 : start + 28] = size.to_bytes(4, "little")
     return bytes(changed)
 
 
@@ -370,11 +370,11 @@ CASES = {
 
 def refusal_of(case: Case) -> TabularError:
     """What a file is refused for."""
-    data = case.data.encode() if isinstance(case.data, str) else case.data
+    content = case.data.encode() if isinstance(case.data, str) else case.data
     # One array alone has no labels, which is another refusal than those of the array.
-    labelled = case.code not in ("pickled-objects", "damaged-file") or not data.startswith(b"\x93NUMPY")
+    labelled = case.code not in ("pickled-objects", "damaged-file") or not content.startswith(b"\x93NUMPY")
     with pytest.raises(TabularError) as refused:
-        read_sheet(io.BytesIO(data), name="preds.csv", options=case.options, max_rows=100_000, labelled=labelled)
+        read_sheet(io.BytesIO(content), name="preds.csv", options=case.options, max_rows=100_000, labelled=labelled)
     return refused.value
 
 

@@ -19,6 +19,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import FileOptions, read_forecast_sheet, read_models, read_sheet
 from calibrant.io.join import matching_rows
+from tests.unit.io.sheets import labels_of
 
 RANDOM = np.random.default_rng(5)
 N = 60
@@ -38,30 +39,29 @@ PREDICTIONS, LABELS = FRAME[["customer_id", "rf", "xgb"]], FRAME[["customer_id",
 def _bytes(frame: pd.DataFrame, form: str = "csv") -> bytes:
     if form == "csv":
         return bytes(frame.to_csv(index=False), "utf-8")
-    out = io.BytesIO()
+    file = io.BytesIO()
     if form == "parquet":
-        frame.to_parquet(out, index=False)
+        frame.to_parquet(file, index=False)
     else:
-        frame.to_excel(out, index=False)
-    return out.getvalue()
+        frame.to_excel(file, index=False)
+    return file.getvalue()
 
 
-def _models(data: bytes, **options: Any) -> Any:
-    return read_models(io.BytesIO(data), name="f.csv", options=FileOptions(**options), max_rows=None)
+def _models(content: bytes, **options: Any) -> Any:
+    return read_models(io.BytesIO(content), name="f.csv", options=FileOptions(**options), max_rows=None)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "xlsx"])
 def test_each_column_of_predictions_is_a_model(form: str) -> None:
     options = {"predictions": ("rf", "xgb"), "labels": "churned", "pos_label": "yes", "weights": "amount"}
-    found = _models(_bytes(FRAME, form), **options, groups=("region",))
-    assert list(found.sheets) == ["rf", "xgb"]
-    for name, sheet in found.sheets.items():
+    columns = _models(_bytes(FRAME, form), **options, groups=("region",))
+    assert list(columns.sheets) == ["rf", "xgb"]
+    for name, sheet in columns.sheets.items():
         assert sheet.predictions.tolist() == FRAME[name].tolist()
-        assert sheet.labels is not None
-        assert sheet.labels.tolist() == (FRAME["churned"] == "yes").astype(int).tolist()
+        assert labels_of(sheet) == (FRAME["churned"] == "yes").astype(int).tolist()
         assert sheet.weights is not None
         assert sheet.groups == FRAME["region"].tolist()
-    assert len(found.notes) == len(set(found.notes))
+    assert len(columns.notes) == len(set(columns.notes))
 
 
 def test_a_wildcard_names_the_classes_of_a_model() -> None:
@@ -69,12 +69,12 @@ def test_a_wildcard_names_the_classes_of_a_model() -> None:
     for model in ("rf", "xgb"):
         probs = RANDOM.dirichlet([1.0, 1.0, 1.0], 15)
         frame[[f"{model}_{name}" for name in ("dog", "bird", "cat")]] = probs
-    found = _models(_bytes(frame), predictions=("rf_*", "xgb_*"), labels="species")
-    assert {name: sheet.predictions.shape for name, sheet in found.sheets.items()} == {
+    columns = _models(_bytes(frame), predictions=("rf_*", "xgb_*"), labels="species")
+    assert {name: sheet.predictions.shape for name, sheet in columns.sheets.items()} == {
         "rf_*": (15, 3),
         "xgb_*": (15, 3),
     }
-    assert found.sheets["rf_*"].classes == found.sheets["xgb_*"].classes
+    assert columns.sheets["rf_*"].classes == columns.sheets["xgb_*"].classes
 
 
 def test_models_of_other_classes_and_models_named_twice_are_refused() -> None:
@@ -131,15 +131,15 @@ def _joined(
 def test_labels_of_a_second_file_are_joined_on_the_ids(tmp_path: Path, forms: tuple[str, str]) -> None:
     shuffled = LABELS.sample(frac=1.0, random_state=3)
     options: dict[str, Any] = {"predictions": ("rf",), "labels": "churned", "pos_label": "yes", "groups": ("region",)}
-    found = _joined(tmp_path, _bytes(PREDICTIONS, forms[0]), _bytes(shuffled, forms[1]), **options, weights="amount")
+    columns = _joined(tmp_path, _bytes(PREDICTIONS, forms[0]), _bytes(shuffled, forms[1]), **options, weights="amount")
     whole: Any = read_sheet(
         io.BytesIO(_bytes(FRAME)), name="f.csv", options=FileOptions(**options, weights="amount"), max_rows=None
     )
-    assert found.predictions.tolist() == whole.predictions.tolist()
-    assert found.labels.tolist() == whole.labels.tolist()
-    assert found.weights.tolist() == whole.weights.tolist()
-    assert found.groups == whole.groups
-    assert found.ids == FRAME["customer_id"].tolist()
+    assert columns.predictions.tolist() == whole.predictions.tolist()
+    assert columns.labels.tolist() == whole.labels.tolist()
+    assert columns.weights.tolist() == whole.weights.tolist()
+    assert columns.groups == whole.groups
+    assert columns.ids == FRAME["customer_id"].tolist()
 
 
 def test_rows_without_a_partner_are_left_out_with_the_option(tmp_path: Path) -> None:
@@ -147,38 +147,38 @@ def test_rows_without_a_partner_are_left_out_with_the_option(tmp_path: Path) -> 
     options: dict[str, Any] = {"predictions": ("rf",), "labels": "churned", "pos_label": "yes"}
     with pytest.raises(UnmatchedIds, match=r"5 of the 60 ids in 'preds\.csv' are not in 'labels\.csv'"):
         _joined(tmp_path, _bytes(PREDICTIONS), right, **options)
-    found = _joined(tmp_path, _bytes(PREDICTIONS), right, **options, inner=True)
-    assert found.ids == FRAME["customer_id"].tolist()[5:]
-    assert found.labels.tolist() == (FRAME["churned"] == "yes").astype(int).tolist()[5:]
-    assert "ids: 5 of the 60 ids in 'preds.csv' are not in 'labels.csv'; these rows are left out" in found.notes
+    columns = _joined(tmp_path, _bytes(PREDICTIONS), right, **options, inner=True)
+    assert columns.ids == FRAME["customer_id"].tolist()[5:]
+    assert columns.labels.tolist() == (FRAME["churned"] == "yes").astype(int).tolist()[5:]
+    assert "ids: 5 of the 60 ids in 'preds.csv' are not in 'labels.csv'; these rows are left out" in columns.notes
 
 
 def test_columns_are_inferred_over_both_files(tmp_path: Path) -> None:
     left, right = PREDICTIONS[["customer_id", "rf"]].rename(columns={"rf": "p"}), LABELS[["customer_id", "churned"]]
     right = right.assign(churned=(right["churned"] == "yes").astype(int)).rename(columns={"churned": "label"})
-    found = _joined(tmp_path, _bytes(left), _bytes(right.iloc[::-1]))
-    assert found.predictions.tolist() == left["p"].tolist()
-    assert found.labels.tolist() == right["label"].tolist()
+    columns = _joined(tmp_path, _bytes(left), _bytes(right.iloc[::-1]))
+    assert columns.predictions.tolist() == left["p"].tolist()
+    assert columns.labels.tolist() == right["label"].tolist()
 
 
 def test_class_columns_and_names_of_labels_of_two_files_are_those_of_one(tmp_path: Path) -> None:
     probs = pd.DataFrame(RANDOM.dirichlet([1.0, 1.0, 1.0], N), columns=["dog", "bird", "cat"])
     species = pd.Series(RANDOM.choice(["cat", "dog", "bird"], N), name="species")
     ids = FRAME["customer_id"]
-    found = _joined(
+    columns = _joined(
         tmp_path, _bytes(pd.concat([ids, probs], axis=1)), _bytes(pd.concat([ids, species], axis=1).iloc[::-1])
     )
     whole: Any = read_sheet(io.BytesIO(_bytes(pd.concat([ids, probs, species], axis=1))), name="f.csv", max_rows=None)
-    assert found.classes == whole.classes
-    assert found.predictions.tolist() == whole.predictions.tolist()
-    assert found.labels.tolist() == whole.labels.tolist()
+    assert columns.classes == whole.classes
+    assert columns.predictions.tolist() == whole.predictions.tolist()
+    assert columns.labels.tolist() == whole.labels.tolist()
 
 
 def test_outcomes_of_a_second_file_are_joined_too(tmp_path: Path) -> None:
     left = pd.DataFrame({"customer_id": FRAME["customer_id"], "mean": FRAME["rf"], "std": 1.0 + FRAME["xgb"]})
     right = pd.DataFrame({"customer_id": FRAME["customer_id"], "outcome": FRAME["amount"]}).iloc[::-1]
-    found = _joined(tmp_path, _bytes(left), _bytes(right), read_forecast_sheet, labels="outcome")
-    assert found.observed.tolist() == FRAME["amount"].tolist()
+    columns = _joined(tmp_path, _bytes(left), _bytes(right), read_forecast_sheet, labels="outcome")
+    assert columns.observed.tolist() == FRAME["amount"].tolist()
 
 
 HOSTILE: dict[str, tuple[bytes, type[TabularError], str]] = {
@@ -197,9 +197,9 @@ HOSTILE: dict[str, tuple[bytes, type[TabularError], str]] = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_bad_second_file_is_refused(tmp_path: Path, case: str) -> None:
-    data, error, message = HOSTILE[case]
+    content, error, message = HOSTILE[case]
     with pytest.raises(error) as caught:
-        _joined(tmp_path, _bytes(PREDICTIONS), data, predictions=("rf",), labels="churned", pos_label="yes")
+        _joined(tmp_path, _bytes(PREDICTIONS), content, predictions=("rf",), labels="churned", pos_label="yes")
     assert message in caught.value.detail
 
 

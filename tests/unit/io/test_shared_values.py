@@ -25,12 +25,12 @@ BATCHES = 100
 
 
 def stream(batches: list[pa.RecordBatch], *, deltas: bool = False) -> bytes:
-    out = io.BytesIO()
+    file = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
-    with pa.ipc.new_stream(out, batches[0].schema, options=options) as writer:
+    with pa.ipc.new_stream(file, batches[0].schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return out.getvalue()
+    return file.getvalue()
 
 
 def batch(groups: Any) -> pa.RecordBatch:
@@ -48,8 +48,8 @@ def _growing(length: int) -> bytes:
 
 
 def test_a_dictionary_that_grows_counts_as_often_as_it_is_copied() -> None:
-    found = read_arrow(_growing(100), LIMITS)["groups"]
-    np.testing.assert_array_equal(found[1::2], [str(i) for i in range(BATCHES)])
+    groups = read_arrow(_growing(100), LIMITS)["groups"]
+    np.testing.assert_array_equal(groups[1::2], [str(i) for i in range(BATCHES)])
     assert refused(lambda: read_arrow(_growing(1_000_000), LIMITS)) == ("too-large", "")
     with pytest.raises(FileTooLarge, match="bytes after decompression"):
         read_sheet(io.BytesIO(_growing(1_000_000)), name="a", max_rows=None, max_bytes=1 << 24)
@@ -79,8 +79,8 @@ def test_a_code_beyond_the_dictionary_is_refused() -> None:
 
 def test_a_dictionary_that_is_replaced_keeps_its_rows() -> None:
     groups = [pa.array(texts).dictionary_encode() for texts in (["a", "b"], ["b", "c"], ["b", "c"], ["a", "b"])]
-    found = read_arrow(stream([batch(one) for one in groups]), LIMITS)["groups"]
-    np.testing.assert_array_equal(found, ["a", "b", "b", "c", "b", "c", "a", "b"])
+    read_groups = read_arrow(stream([batch(names) for names in groups]), LIMITS)["groups"]
+    np.testing.assert_array_equal(read_groups, ["a", "b", "b", "c", "b", "c", "a", "b"])
 
 
 def _views(n: int, length: int, kind: Any) -> pa.Array:
@@ -91,8 +91,8 @@ def _views(n: int, length: int, kind: Any) -> pa.Array:
 
 
 def test_views_of_a_long_string_count_each_time() -> None:
-    found = read_arrow(stream([batch(_views(100, 20, pa.string_view()))]), LIMITS)["groups"]
-    np.testing.assert_array_equal(found, ["x" * 20] * 100)
+    groups = read_arrow(stream([batch(_views(100, 20, pa.string_view()))]), LIMITS)["groups"]
+    np.testing.assert_array_equal(groups, ["x" * 20] * 100)
     body = stream([batch(_views(100, 1_000_000, pa.string_view()))])
     assert refused(lambda: read_arrow(body, LIMITS)) == ("too-large", "")
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), _views(100, 1_000_000, pa.string_view()))
@@ -121,9 +121,9 @@ def test_views_are_strings_in_files() -> None:
 
 
 def _parquet(**columns: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), out, store_schema=False)
-    return out.getvalue()
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), file, store_schema=False)
+    return file.getvalue()
 
 
 def _repeated(length: int, kind: Any = None) -> pa.DictionaryArray:
@@ -179,12 +179,12 @@ def test_lists_of_strings_are_no_labels() -> None:
 def test_the_columns_of_a_calibrated_parquet_file_keep_their_types() -> None:
     columns = {"p": [0.5], "y": [1], "b": [b"x"], "l": [["x", "y"]], "s": [{"text": "x"}], "m": [[("k", "v")]]}
     kinds = {"m": pa.map_(pa.string(), pa.string())}
-    given = pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
-    out = io.BytesIO()
-    pa.parquet.write_table(given, out)
-    with open_table(out, "a", FileLimits()) as table:
-        found = calibrated_arrow(table, np.array([0.5]))
-    assert found.select(given.column_names).equals(given)
+    original = pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+    file = io.BytesIO()
+    pa.parquet.write_table(original, file)
+    with open_table(file, "a", FileLimits()) as table:
+        calibrated = calibrated_arrow(table, np.array([0.5]))
+    assert calibrated.select(original.column_names).equals(original)
 
 
 def test_wide_values_of_a_fixed_width_count_with_their_width() -> None:

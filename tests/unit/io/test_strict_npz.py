@@ -25,8 +25,8 @@ ARRAYS: dict[str, Any] = {
 def _flagged(flag: int) -> bytes:
     """An archive whose directory says that its member is encrypted, or the like."""
     body = bytearray(npz(predictions=np.array([0.5])))
-    at = body.index(b"PK\1\2")
-    body[at + 8] |= flag
+    start = body.index(b"PK\1\2")
+    body[start + 8] |= flag
     return bytes(body)
 
 
@@ -93,9 +93,9 @@ def test_a_damaged_or_forged_array_is_refused(body: bytes, expected: tuple[str, 
 )
 @pytest.mark.parametrize("order", ["False", "True"])
 def test_a_shape_of_other_than_whole_numbers_is_a_damaged_header(shape: str, order: str, limits: Limits) -> None:
-    data = bytes(0 if "False" in shape else 8)
+    content = bytes(0 if "False" in shape else 8)
     text = f"{{'descr': '<f8', 'fortran_order': {order}, 'shape': {shape}}}".ljust(117).encode() + b"\n"
-    body = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+    body = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
     assert refused(lambda: read_npy(body, limits)) == ("malformed-npy", "/predictions")
     for name, kinds in (("predictions", "fiu"), ("groups", "fiu"), ("ids", "USiu")):
         archive = io.BytesIO()
@@ -132,9 +132,9 @@ def test_a_damaged_or_forged_archive_is_refused(body: bytes, expected: tuple[str
 
 
 def test_a_duplicate_name_is_refused(limits: Limits) -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("labels.npy", npy([1]))
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("labels.npy", npy([0]))
-    assert refused(lambda: read_npz(out.getvalue(), limits)) == ("malformed-npz", "/labels")
+    assert refused(lambda: read_npz(file.getvalue(), limits)) == ("malformed-npz", "/labels")

@@ -119,9 +119,9 @@ def test_no_flipped_byte_breaks_a_reader(way: str, limits: Limits) -> None:
     write, read = WAYS[way]
     body = write(pa.table({"predictions": [[0.1, 0.9]] * 3, "groups": ["a", "b", "a"], "labels": [0, 1, 1]}))
     random = np.random.default_rng(0)
-    for at in range(0, len(body), 3):
+    for place in range(0, len(body), 3):
         spoiled = bytearray(body)
-        spoiled[at] ^= int(random.integers(1, 256))
+        spoiled[place] ^= int(random.integers(1, 256))
         try:
             arrays = read(spoiled, limits)
         except CalibrationError:
@@ -137,8 +137,8 @@ def test_a_stream_that_unpacks_to_too_much_is_refused_before_it_does(limits: Lim
     before = pa.total_allocated_bytes()
     assert refused(lambda: read_arrow(body, wide))[0] == "too-large"
     forged = arrow(pa.table({"predictions": np.zeros(100)}), compression="lz4")
-    at = forged.index((800).to_bytes(8, "little"), 200)
-    forged = forged[:at] + (2**62).to_bytes(8, "little") + forged[at + 8 :]
+    start = forged.index((800).to_bytes(8, "little"), 200)
+    forged = forged[:start] + (2**62).to_bytes(8, "little") + forged[start + 8 :]
     assert refused(lambda: read_arrow(forged, wide))[0] == "too-large"
     assert pa.total_allocated_bytes() <= before
 

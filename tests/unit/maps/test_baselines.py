@@ -9,6 +9,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import InvalidDocument, OutOfRange
+from tests.refusals import refused_at
 from tests.unit.maps.drawn import drawn_logits, softmax
 
 K = 4
@@ -22,7 +23,7 @@ def _rows(n: int = 2000) -> tuple[Any, Any]:
 
 def _values(p: Any, y: Any, measures: Any, reduction: str, **options: Any) -> dict[str, float]:
     report = calibrant.evaluate(np.array(p), y, measures=measures, reduction=reduction, **options)
-    return {key: result.value if result.value is not None else np.nan for key, result in report.measures.items()}
+    return {key: measure.value if measure.value is not None else np.nan for key, measure in report.measures.items()}
 
 
 def test_the_accuracy_alone_fools_measures_of_the_top_label_but_is_not_calibrated() -> None:
@@ -75,8 +76,8 @@ def test_a_side_without_rows_and_a_class_never_predicted_have_the_mean_of_all() 
     fitted = calibrant.fit("side-means", [0.6, 0.7, 0.9, 0.5], [1, 1, 0, 0])
     assert fitted.function.parameters() == {"below": 0.5, "above": 0.5}
     P = np.array([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0], [0.1, 0.8, 0.1], [0.1, 0.8, 0.1]])
-    found = calibrant.fit("predicted-class", P, [0, 2, 1, 1])
-    assert found.function.parameters() == {"frequencies": [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]]}
+    fitted_map = calibrant.fit("predicted-class", P, [0, 2, 1, 1])
+    assert fitted_map.function.parameters() == {"frequencies": [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]]}
 
 
 def test_the_accuracy_of_an_event_stands_on_its_side() -> None:
@@ -91,9 +92,8 @@ def test_the_accuracy_of_an_event_stands_on_its_side() -> None:
 def test_an_accuracy_that_would_change_the_likeliest_class_is_refused() -> None:
     P, _ = _rows(100)
     for predictions, labels in ((P, P.argmin(axis=1)), ([0.1, 0.9, 0.2, 0.8], [0, 0, 1, 1])):
-        with pytest.raises(OutOfRange) as caught:
+        with refused_at("/labels", OutOfRange):
             calibrant.fit("accuracy-constant", predictions, labels)
-        assert caught.value.offences[0].pointer == "/labels"
 
 
 @pytest.mark.parametrize("method", ["accuracy-constant", "predicted-class", "side-means"])
@@ -112,9 +112,8 @@ def test_documents_round_trip_and_damaged_ones_are_refused(method: str) -> None:
             damaged["parameters"][name][1][2] = damage
         else:
             damaged["parameters"][name] = damage
-        with pytest.raises(InvalidDocument) as caught:
+        with refused_at(f"/parameters/{name}", InvalidDocument, below=True):
             calibrant.load(damaged)
-        assert caught.value.offences[0].pointer.startswith(f"/parameters/{name}")
     if method == "predicted-class":
         damaged = copy.deepcopy(document)
         damaged["parameters"][name][1] = [0.1] * K

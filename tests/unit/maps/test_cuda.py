@@ -50,8 +50,8 @@ def test_passes_on_the_device_agree_with_numpy(
     theta, w = random.standard_normal((3, *ours.shape)), random.random((3, 3_000))
     tolerance = 1e-12 if dtype is np.float64 else 1e-5
     np.testing.assert_allclose(theirs.losses(theta), ours.losses(theta), rtol=tolerance, atol=tolerance)
-    for found, expected in zip(theirs.value_and_gradient(theta, w), ours.value_and_gradient(theta, w), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    for ours_part, expected in zip(theirs.value_and_gradient(theta, w), ours.value_and_gradient(theta, w), strict=True):
+        np.testing.assert_allclose(ours_part, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("method", VECTOR_METHODS)

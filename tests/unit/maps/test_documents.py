@@ -15,6 +15,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from calibrant.core.errors import InvalidDocument
 from calibrant.maps.calibration_map import MOST_CLASSES
+from tests.refusals import refused_at
 from tests.rows import draw_classes, draw_event
 
 GRID = np.concatenate([np.linspace(0, 1, 1001), [1e-300, 1e-17, 1 - 2**-53]])
@@ -54,9 +55,8 @@ def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None
     damaged = DOCUMENTS["platt"] | {"n_classes": 3, field: value}
     if field == "n_classes":
         damaged[field] = value
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at(f"/{field}", InvalidDocument):
         calibrant.load(damaged)
-    assert caught.value.offences[0].pointer == f"/{field}"
 
 
 @pytest.mark.parametrize("document", [None, [], b"map", 3])
@@ -92,9 +92,8 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [1, "", "0" * 31, "G" * 32, "0" * 33, "A" * 32, []])
 def test_an_invalid_training_digest_is_rejected(value: object) -> None:
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at("/training_digest", InvalidDocument):
         calibrant.load(DOCUMENTS["platt"] | {"training_digest": value})
-    assert caught.value.offences[0].pointer == "/training_digest"
 
 
 @pytest.mark.parametrize(
@@ -102,19 +101,18 @@ def test_an_invalid_training_digest_is_rejected(value: object) -> None:
     ["ab", ["a"], ["a", "b", "c"], ["a", "a"], ["a", 1], ["a", ""], ["a", "b" * 257], {"a": 1}, 2, [["a"], "b"]],
 )
 def test_invalid_class_names_are_rejected(names: object) -> None:
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at("/class_names", InvalidDocument, below=True):
         calibrant.load(DOCUMENTS["platt"] | {"class_names": names})
-    assert caught.value.offences[0].pointer.startswith("/class_names")
 
 
 @pytest.mark.parametrize("method", DOCUMENTS)
 def test_maps_are_equal_if_they_apply_the_same_function(method: str) -> None:
-    one = calibrant.load(DOCUMENTS[method])
-    assert one == calibrant.load(DOCUMENTS[method] | {"diagnostics": {}, "training_digest": None})
-    assert hash(one) == hash(calibrant.load(DOCUMENTS[method]))
-    assert one != replace(one, class_names=("no", "yes"))
-    assert one != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
-    assert one != method
+    loaded = calibrant.load(DOCUMENTS[method])
+    assert loaded == calibrant.load(DOCUMENTS[method] | {"diagnostics": {}, "training_digest": None})
+    assert hash(loaded) == hash(calibrant.load(DOCUMENTS[method]))
+    assert loaded != replace(loaded, class_names=("no", "yes"))
+    assert loaded != calibrant.load(DOCUMENTS["platt" if method != "platt" else "beta"])
+    assert loaded != method
 
 
 # --- Maps of logits
@@ -138,16 +136,16 @@ def test_a_document_of_logits_without_their_places_is_applied_to_probabilities(m
     document = _of_logits(method)
     assert len(document["parameters"]["at_logits"]) == len(document["parameters"][places])
     del document["parameters"]["at_logits"]
-    at = np.array(document["parameters"][places])
-    kept = np.append(True, np.diff(at) > 0.0)
+    logits = np.array(document["parameters"][places])
+    chosen = np.append(True, np.diff(logits) > 0.0)
     for name in ("heights", "values"):
         if name in document["parameters"]:
-            document["parameters"][name] = np.array(document["parameters"][name])[kept].tolist()
+            document["parameters"][name] = np.array(document["parameters"][name])[chosen].tolist()
     if method == "venn-abers":
-        steps = np.append(0, np.flatnonzero(np.repeat(kept, 2)) + 1)
+        steps = np.append(0, np.flatnonzero(np.repeat(chosen, 2)) + 1)
         for name in ("p0", "p1"):
             document["parameters"][name] = np.array(document["parameters"][name])[steps].tolist()
-    document["parameters"][places] = at[kept].tolist()
+    document["parameters"][places] = logits[chosen].tolist()
     fitted = calibrant.load(document)
     z = np.array([-3.0, -0.7, 0.2, 1.5, 50.0])
     probabilities = calibrant.load({**document, "scale": "probability"})
@@ -162,9 +160,8 @@ def test_damaged_logits_of_places_are_refused(method: str, places: str) -> None:
         with pytest.raises(InvalidDocument):
             calibrant.load({**document, "parameters": {**document["parameters"], "at_logits": damage}})
     falling = [0.0, *[1.0 - i / 1000.0 for i in range(1, len(logits))]]
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at(f"/parameters/{places}", InvalidDocument):
         calibrant.load({**document, "parameters": {**document["parameters"], places: falling}})
-    assert caught.value.offences[0].pointer == f"/parameters/{places}"
 
 
 FILES = sorted((Path(__file__).parents[2] / "contract" / "stored").glob("map-*.json"))
@@ -183,9 +180,8 @@ def _document(family: str, parameters: dict[str, Any], **fields: Any) -> dict[st
 def test_numbers_that_are_finite_but_not_their_products_are_refused() -> None:
     of_vector = {"reduction": "canonical", "scale": "logit", "n_classes": 2}
     calibrant.load(_document("vector", {"weights": [1.5, 1.5], "intercepts": [0.0, -700.0]}, **of_vector))
-    with pytest.raises(InvalidDocument, match="do not give probabilities") as caught:
+    with refused_at("/parameters", InvalidDocument, match="do not give probabilities"):
         calibrant.load(_document("vector", {"weights": [1e308, 1e308], "intercepts": [0.0, 0.0]}, **of_vector))
-    assert caught.value.offences[0].pointer == "/parameters"
 
 
 @pytest.mark.parametrize(
@@ -209,6 +205,5 @@ def test_maps_of_classes_and_ranks_are_loaded_again(reduction: Any, options: dic
 def test_a_map_of_too_many_classes_is_refused_before_it_is_tried() -> None:
     document = _document("temperature", {"temperature": 1.0}, reduction="canonical", n_classes=MOST_CLASSES)
     calibrant.load(document)
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at("/n_classes", InvalidDocument):
         calibrant.load(document | {"n_classes": 10**9})
-    assert caught.value.offences[0].pointer == "/n_classes"

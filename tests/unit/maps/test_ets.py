@@ -36,19 +36,19 @@ def test_weights_are_the_best_on_the_simplex(seed: int) -> None:
     parts[:, 2] = parts[0, 2]
     w = random.random(60)
     w /= w.sum()
-    found = mixture_weights(parts, w)
-    assert found.min() >= 0.0
-    assert found.sum() == pytest.approx(1.0, abs=1e-15)
-    gain = w @ (parts / (parts @ found)[:, None])
+    weights = mixture_weights(parts, w)
+    assert weights.min() >= 0.0
+    assert weights.sum() == pytest.approx(1.0, abs=1e-15)
+    gain = w @ (parts / (parts @ weights)[:, None])
     assert gain.max() <= 1.0 + 1e-10  # Karush, Kuhn and Tucker
-    np.testing.assert_allclose(gain[found > 0.0], 1.0, atol=1e-10)
+    np.testing.assert_allclose(gain[weights > 0.0], 1.0, atol=1e-10)
     theirs = minimize(
         lambda v: -float(w @ np.log(parts @ v)),
         np.full(3, 1 / 3),
         bounds=[(0, 1)] * 3,
         constraints={"type": "eq", "fun": lambda v: v.sum() - 1},
     )
-    assert -float(w @ np.log(parts @ found)) <= theirs.fun + 1e-9
+    assert -float(w @ np.log(parts @ weights)) <= theirs.fun + 1e-9
 
 
 @pytest.mark.parametrize("seed", [300, 328, 375])
@@ -64,19 +64,19 @@ def test_the_votes_of_a_few_trees_have_an_optimum(seed: int) -> None:
     own = np.arange(200), labels
     parts = [EnsembleTemperature(t, np.array([1.0, 0.0, 0.0])) for t in (fitted.temperature, 1)]
     logits = np.log(np.maximum(votes, 2.0**-52))
-    each = np.column_stack([*(part(logits)[own] for part in parts), np.full(200, 1.0 / K)])
+    columns = np.column_stack([*(part(logits)[own] for part in parts), np.full(200, 1.0 / K)])
     mixed = fitted(logits)[own]
-    assert (each / mixed[:, None]).mean(axis=0).max() <= 1.0 + 1e-9  # Karush, Kuhn and Tucker
+    assert (columns / mixed[:, None]).mean(axis=0).max() <= 1.0 + 1e-9  # Karush, Kuhn and Tucker
 
 
 def test_a_row_without_weight_changes_nothing_even_without_a_probability() -> None:
     z, y = drawn_logits(300, 4, seed=1)
     with_one = np.vstack([z, [[5000.0, 0.0, 0.0, 0.0]]]), np.append(y, 1)
     w = np.append(np.ones(300), 0.0)
-    one = calibrant.fit("ets", z, y, scale="logit").function.parameters()
+    first = calibrant.fit("ets", z, y, scale="logit").function.parameters()
     other = calibrant.fit("ets", *with_one, scale="logit", weights=w).function.parameters()
-    assert one["temperature"] == pytest.approx(other["temperature"], rel=1e-9)
-    np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-7)
+    assert first["temperature"] == pytest.approx(other["temperature"], rel=1e-9)
+    np.testing.assert_allclose(first["weights"], other["weights"], atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -125,7 +125,7 @@ def test_a_part_that_some_rows_rule_out_leaves_the_mixture() -> None:
     sure = random.random(2000) < 0.97
     parts = np.column_stack([np.where(sure, 0.9, 1e-8), np.where(sure, 0.99, 1e-28), np.full(2000, 0.5)])
     w = np.full(2000, 1.0 / 2000)
-    found = mixture_weights(parts, w)
-    gains = w @ (parts / (parts @ found)[:, None])
+    weights = mixture_weights(parts, w)
+    gains = w @ (parts / (parts @ weights)[:, None])
     assert gains.max() <= 1.0 + 1e-9
-    assert found.sum() == pytest.approx(1.0)
+    assert weights.sum() == pytest.approx(1.0)

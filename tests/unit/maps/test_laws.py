@@ -15,6 +15,7 @@ import pytest
 import calibrant
 from calibrant.calibrators import METHODS
 from calibrant.core.errors import CalibrationError, InvalidDocument
+from tests.unit.maps.drawn import drawn_logits, softmax
 
 K, N = 3, 500
 #: Options that keep slow fits small.
@@ -62,11 +63,8 @@ def _event(seed: int = 0) -> tuple[Any, Any]:
 
 
 def _vector(seed: int = 0) -> tuple[Any, Any]:
-    random = np.random.default_rng(seed)
-    z = 1.5 * random.standard_normal((N, K))
-    labels = (z + random.gumbel(size=z.shape)).argmax(axis=1)
-    P = np.exp(1.7 * z)
-    return P / P.sum(axis=1, keepdims=True), labels
+    z, labels = drawn_logits(N, K, seed=seed, spread=1.5, tilt=0.0)
+    return softmax(z), labels
 
 
 def _logits(rows: Any) -> Any:
@@ -89,8 +87,8 @@ def _quick(name: str, *, vector: bool) -> dict[str, Any]:
     return (OF_VECTORS if vector and name in OF_VECTORS else QUICK).get(name, {})
 
 
-def _same(one: Any, other: Any) -> None:
-    np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
+def _same(first: Any, other: Any) -> None:
+    np.testing.assert_allclose(first, other, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -148,8 +146,8 @@ def test_a_transform_gives_rows_of_sum_1(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "vector", "scale"),
     [
-        *((*each, "probability") for each in EVERY),
-        *(pytest.param(*each, "logit", marks=pytest.mark.slow) for each in EVERY),
+        *((*case, "probability") for case in EVERY),
+        *(pytest.param(*case, "logit", marks=pytest.mark.slow) for case in EVERY),
     ],
 )
 def test_a_document_round_trips_bit_for_bit(name: str, vector: bool, scale: str) -> None:
@@ -165,8 +163,8 @@ def test_a_document_round_trips_bit_for_bit(name: str, vector: bool, scale: str)
 
 def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if isinstance(node, dict | list):
-        items = node.items() if isinstance(node, dict) else enumerate(node)
-        return [found for key, value in items for found in _numbers(value, (*path, key))]
+        members = node.items() if isinstance(node, dict) else enumerate(node)
+        return [place for key, value in members for place in _numbers(value, (*path, key))]
     return [path] if isinstance(node, float) else []
 
 
@@ -199,9 +197,9 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
     order = np.array([1, 2, 0])
     options = _quick(name, vector=True)
     fitted = calibrant.fit(name, p, labels, reduction="canonical", **options) if zeros else _fitted(name, vector=True)
-    one = fitted.apply(p)
+    first = fitted.apply(p)
     other = calibrant.fit(name, p[:, order], np.argsort(order)[labels], reduction="canonical", **options)
-    _same(other.apply(p[:, order]), one[:, order])
+    _same(other.apply(p[:, order]), first[:, order])
 
 
 @pytest.mark.slow
@@ -209,10 +207,10 @@ def test_permuting_the_classes_permutes_the_map(name: str, zeros: bool) -> None:
 def test_neither_the_order_of_the_rows_nor_single_precision_matters(name: str, vector: bool) -> None:
     rows, labels = _vector() if vector else _event()
     single, probe = rows.astype(np.float32), _vector(1)[0] if vector else GRID
-    how: dict[str, Any] = {"reduction": "canonical" if vector else "binary", **_quick(name, vector=vector)}
+    options: dict[str, Any] = {"reduction": "canonical" if vector else "binary", **_quick(name, vector=vector)}
     order = np.random.default_rng(0).permutation(N)
-    other = calibrant.fit(name, single.astype(np.float64)[order], labels[order], **how)
-    _same(calibrant.fit(name, single, labels, **how).apply(probe), other.apply(probe))
+    other = calibrant.fit(name, single.astype(np.float64)[order], labels[order], **options)
+    _same(calibrant.fit(name, single, labels, **options).apply(probe), other.apply(probe))
 
 
 @pytest.mark.slow
@@ -224,19 +222,19 @@ def test_frequencies_are_repeated_rows_and_only_ratios_of_importance_weights_cou
     probe = _vector(1)[0] if vector else GRID
 
     def fitted(*batch: Any, **weights: Any) -> Any:
-        how = weights | _quick(name, vector=vector) | WITHOUT_FOLDS.get(name, {})
-        return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **how).apply(probe)
+        options = weights | _quick(name, vector=vector) | WITHOUT_FOLDS.get(name, {})
+        return calibrant.fit(name, *batch, reduction="canonical" if vector else "binary", **options).apply(probe)
 
-    def same(one: Any, other: Any) -> None:
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    def same(first: Any, other: Any) -> None:
+        np.testing.assert_allclose(first, other, rtol=0, atol=1e-12)
 
     frequency = fitted(rows, labels, weights=w, weights_kind="frequency")
     same(frequency, fitted(rows[w > 0], labels[w > 0], weights=w[w > 0], weights_kind="frequency"))
     if name not in IN_FOLDS:
         same(frequency, fitted(np.repeat(rows, w, axis=0), np.repeat(labels, w)))
     importance = fitted(rows, labels, weights=w)
-    kept = np.random.default_rng(1).permutation(np.flatnonzero(w))
-    same(importance, fitted(rows[kept], labels[kept], weights=7.5 * w[kept]))
+    rows_left = np.random.default_rng(1).permutation(np.flatnonzero(w))
+    same(importance, fitted(rows[rows_left], labels[rows_left], weights=7.5 * w[rows_left]))
     if name in WITHOUT_COUNTS:
         same(importance, frequency)
 

@@ -80,14 +80,14 @@ def test_regularised_fits_agree_with_a_general_minimiser() -> None:
                 return score + 0.1 * float((W[off] ** 2).mean()) + 0.02 * float((b**2).mean())
             return score + 0.1 * float((theta**2).mean())
 
-        found = fit_regularised(
+        fit = fit_regularised(
             vector, probabilities=True, off_diagonal=off_diagonal, strength=0.1, intercept_strength=0.02
         )
-        ours = np.concatenate([found.weights.ravel(), found.intercepts])
+        ours = np.concatenate([fit.weights.ravel(), fit.intercepts])
         theirs = minimize(loss, np.concatenate([np.eye(3).ravel(), np.zeros(3)]), tol=1e-12)
         assert loss(ours) <= theirs.fun + 1e-9
         np.testing.assert_allclose(ours, theirs.x, atol=1e-4)
-        assert found.held_out is None
+        assert fit.held_out is None
 
 
 @pytest.mark.parametrize("method", UNREGULARISED)
@@ -142,15 +142,15 @@ def test_chosen_strengths_do_not_depend_on_the_order_of_rows(method: str) -> Non
     z, y = drawn_logits(150, 3, seed=2)
     z = np.round(z, 1)
     turned = np.random.default_rng(5).permutation(150)
-    one, other = (calibrant.fit(method, z[rows], y[rows], scale="logit") for rows in (slice(None), turned))
-    assert one.diagnostics["strength"] == other.diagnostics["strength"]
-    assert one.diagnostics["held_out_log_loss"] == pytest.approx(other.diagnostics["held_out_log_loss"], abs=1e-9)
-    np.testing.assert_allclose(one.apply(z), other.apply(z), atol=1e-8)
-    at_it = {"strength": one.diagnostics["strength"]}
+    first, other = (calibrant.fit(method, z[rows], y[rows], scale="logit") for rows in (slice(None), turned))
+    assert first.diagnostics["strength"] == other.diagnostics["strength"]
+    assert first.diagnostics["held_out_log_loss"] == pytest.approx(other.diagnostics["held_out_log_loss"], abs=1e-9)
+    np.testing.assert_allclose(first.apply(z), other.apply(z), atol=1e-8)
+    at_it = {"strength": first.diagnostics["strength"]}
     if "odir" in method:
-        at_it["intercept_strength"] = one.diagnostics["intercept_strength"]
+        at_it["intercept_strength"] = first.diagnostics["intercept_strength"]
     again = calibrant.fit(method, z, y, scale="logit", **at_it)
-    np.testing.assert_allclose(one.apply(z), again.apply(z), atol=1e-9)
+    np.testing.assert_allclose(first.apply(z), again.apply(z), atol=1e-9)
 
 
 def test_a_strong_penalty_leaves_vector_scaling_without_intercepts_or_the_uniform_law() -> None:
@@ -166,9 +166,9 @@ def test_a_strong_penalty_leaves_vector_scaling_without_intercepts_or_the_unifor
 def test_dirichlet_takes_the_probabilities_of_logits() -> None:
     z, y = drawn_logits(300, 3)
     z[:5, 0] += 30.0  # the others are almost 0
-    given = calibrant.fit("dirichlet-l2", z, y, scale="logit", strength=0.01)
+    fitted = calibrant.fit("dirichlet-l2", z, y, scale="logit", strength=0.01)
     other = calibrant.fit("dirichlet-l2", softmax(z), y, strength=0.01)
-    np.testing.assert_allclose(given.apply(z), other.apply(softmax(z)), atol=1e-9)
+    np.testing.assert_allclose(fitted.apply(z), other.apply(softmax(z)), atol=1e-9)
 
 
 @pytest.mark.slow
@@ -247,9 +247,9 @@ def test_many_rows_are_applied_in_blocks() -> None:
 
 def test_a_vector_without_logits_takes_logarithms() -> None:
     vector = drawn_vector(400, 3)
-    one, _ = fit_vector_scaling(Vector(vector.p, vector.labels))
+    first, _ = fit_vector_scaling(Vector(vector.p, vector.labels))
     other, _ = fit_vector_scaling(Vector(vector.p, vector.labels, logits=np.log(vector.p)))
-    np.testing.assert_allclose(one.weights, other.weights, atol=1e-9)
+    np.testing.assert_allclose(first.weights, other.weights, atol=1e-9)
 
 
 def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() -> None:
@@ -267,11 +267,11 @@ def test_separable_labels_have_an_optimum_under_any_penalty_on_all_parameters() 
 def test_every_fit_reports_its_objective_and_a_small_gradient(method: str, n_classes: int) -> None:
     vector = drawn_vector(900, n_classes)
     fitted = calibrant.fit(method, vector.p, vector.labels)
-    found = fitted.diagnostics
-    assert found["gradient"] < 1e-4
-    if found.get("strength") == 0.0:
+    diagnostics = fitted.diagnostics
+    assert diagnostics["gradient"] < 1e-4
+    if diagnostics.get("strength") == 0.0:
         own = fitted.apply(vector.p)[np.arange(len(vector)), vector.labels]
-        assert found["objective"] == pytest.approx(-np.log(own).mean(), abs=1e-9)
+        assert diagnostics["objective"] == pytest.approx(-np.log(own).mean(), abs=1e-9)
 
 
 def test_logits_whose_squares_overflow_in_a_sum_of_all_rows_are_refused() -> None:
@@ -289,9 +289,9 @@ def test_a_matrix_of_many_classes_has_a_penalty_by_default() -> None:
     plain = calibrant.fit("matrix", p[:1_000], y[:1_000], strength=0.0)
     assert log_loss(fitted.apply(p[1_000:]), y[1_000:]) < log_loss(plain.apply(p[1_000:]), y[1_000:])
     p[:5, 0] = 0.0  # the amount of smoothing is chosen by the same held-out loss
-    found = calibrant.fit("matrix", p[:1_000] / p[:1_000].sum(axis=1, keepdims=True), y[:1_000]).diagnostics
-    assert "smoothing" in found
-    assert found["held_out_log_loss"] > found["objective"] > 0.0
+    diagnostics = calibrant.fit("matrix", p[:1_000] / p[:1_000].sum(axis=1, keepdims=True), y[:1_000]).diagnostics
+    assert "smoothing" in diagnostics
+    assert diagnostics["held_out_log_loss"] > diagnostics["objective"] > 0.0
 
 
 @pytest.mark.parametrize("shift", [0.0, 7.0])

@@ -14,6 +14,7 @@ from calibrant.maps.beta import Beta, Parameters, features, fit_beta, fit_beta_e
 from calibrant.maps.curves import interpolate
 from calibrant.maps.many_rows import MANY, many_rows
 from calibrant.maps.platt import fit_platt, fit_platt_event
+from tests.refusals import refused_at
 
 Floats = npt.NDArray[np.float64]
 
@@ -137,9 +138,8 @@ def test_a_negative_coefficient_of_beta_is_the_one_left_out() -> None:
 
 
 def test_the_options_of_beta_are_checked() -> None:
-    with pytest.raises(calibrant.CalibrationError) as caught:
+    with refused_at("/parameters", calibrant.CalibrationError):
         calibrant.fit("beta", [0.2, 0.8], [0, 1], parameters="bm")
-    assert caught.value.offences[0].pointer == "/parameters"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 400, 5000, 30000])

@@ -14,6 +14,7 @@ import calibrant
 from calibrant.core.errors import InvalidDocument, InvalidOption, NotConverged, OnePrediction, TooFewRows
 from calibrant.maps import order_preserving_fit
 from calibrant.maps.order_preserving_fit import Kind, _problem, fit_order_preserving
+from tests.refusals import refused_at
 from tests.unit.maps.drawn import drawn_logits, drawn_vector, log_loss, softmax
 
 KINDS: list[Kind] = ["diagonal", "oi", "op"]
@@ -88,10 +89,10 @@ def test_the_order_of_the_classes_is_kept_and_equal_logits_stay_equal(method: st
 def test_the_names_of_the_classes_do_not_matter(method: str) -> None:
     z, y = _rows()
     turned = np.array([2, 0, 3, 1])
-    one = calibrant.fit(method, z, y, scale="logit", strength=0.01).apply(z)
+    first = calibrant.fit(method, z, y, scale="logit", strength=0.01).apply(z)
     place = np.argsort(turned)
     other = calibrant.fit(method, z[:, turned], place[y], scale="logit", strength=0.01).apply(z[:, turned])
-    np.testing.assert_allclose(one[:, turned], other, atol=1e-9)
+    np.testing.assert_allclose(first[:, turned], other, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,8 +113,8 @@ def test_derivatives_are_those_of_the_loss(kind: Kind) -> None:
 def test_the_optimum_is_that_of_a_general_minimiser(kind: Kind, strength: float) -> None:
     z, y = _rows(400, 3)
     vector = replace(drawn_vector(400, 3), probabilities=softmax(z), logits=z, labels=y)
-    found = fit_order_preserving(vector, kind, n_knots=2, strength=strength)
-    problem = replace(_problem(vector, kind, 2, found.temperature), strength=strength)
+    fit = fit_order_preserving(vector, kind, n_knots=2, strength=strength)
+    problem = replace(_problem(vector, kind, 2, fit.temperature), strength=strength)
     least, target = problem.rows.least, problem.rows.target
     theirs = minimize(
         problem.loss,
@@ -127,7 +128,7 @@ def test_the_optimum_is_that_of_a_general_minimiser(kind: Kind, strength: float)
     assert problem.loss(x) <= theirs.fun + 1e-9
     gradient = problem.gradient(x)
     assert np.abs(np.where(x > least, gradient, np.minimum(gradient, 0.0))).max() <= 1e-8
-    assert found.log_loss == pytest.approx(log_loss(found.transform(z), y), abs=1e-12)
+    assert fit.log_loss == pytest.approx(log_loss(fit.transform(z), y), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -178,9 +179,9 @@ def test_the_chosen_strength_does_not_depend_on_the_order_of_rows(method: str) -
     z, y = _rows(200, 3)
     z = np.round(z, 1)
     turned = np.random.default_rng(5).permutation(200)
-    one, other = (calibrant.fit(method, z[r], y[r], scale="logit", n_knots=3) for r in (slice(None), turned))
-    assert one.diagnostics["strength"] == other.diagnostics["strength"]
-    np.testing.assert_allclose(one.apply(z), other.apply(z), atol=1e-9)
+    first, other = (calibrant.fit(method, z[r], y[r], scale="logit", n_knots=3) for r in (slice(None), turned))
+    assert first.diagnostics["strength"] == other.diagnostics["strength"]
+    np.testing.assert_allclose(first.apply(z), other.apply(z), atol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -220,9 +221,8 @@ def test_damaged_documents_are_refused(method: str) -> None:
         damaged = copy.deepcopy(document)
         inner = damaged["parameters"][field]
         (inner[1] if isinstance(value[0], list) else inner)[1] = -1.0
-        with pytest.raises(InvalidDocument) as caught:
+        with refused_at(f"/parameters/{field}", InvalidDocument, below=True):
             calibrant.load(damaged)
-        assert caught.value.offences[0].pointer.startswith(f"/parameters/{field}")
         shorter = copy.deepcopy(document)
         shorter["parameters"][field] = value[:-1]
         with pytest.raises(InvalidDocument):

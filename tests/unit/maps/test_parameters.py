@@ -13,6 +13,7 @@ import calibrant
 from calibrant.core.errors import InvalidDocument
 from calibrant.distributions.maps.combined import FAMILIES as FORECAST_FAMILIES
 from calibrant.maps.calibration_map import FAMILIES
+from tests.refusals import refused_at
 
 STORED = sorted((Path(__file__).parents[2] / "contract" / "stored").glob("map-v1-*.json"))
 #: Functions around those of a method: for several curves, for smoothed predictions, and if there is no improvement.
@@ -24,7 +25,9 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("function", [*FAMILIES.values(), *FORECAST_FAMILIES.values()], ids=lambda each: each.family)
+@pytest.mark.parametrize(
+    "function", [*FAMILIES.values(), *FORECAST_FAMILIES.values()], ids=lambda function: function.family
+)
 def test_every_fitted_function_states_its_formula_and_the_meaning_of_its_parameters(function: Any) -> None:
     assert function.formula
     assert all(parameter.meaning for parameter in function.known_parameters().values())
@@ -46,19 +49,16 @@ def test_parameters_of_another_size_or_kind_are_refused(path: Path) -> None:
                 continue  # a map of segments may have no terms
             changed = copy.deepcopy(document)
             changed["parameters"][name] = damaged
-            with pytest.raises(InvalidDocument) as caught:
+            with refused_at("/parameters/", InvalidDocument, below=True):
                 calibrant.load(changed)
-            assert caught.value.offences[0].pointer.startswith("/parameters/")
 
 
 def test_numbers_that_do_not_match_the_size_of_another_parameter_are_refused() -> None:
     document = _document(STORED[0].parent / "map-v1-isotonic.json")
     document["parameters"]["heights"] = [*document["parameters"]["heights"], 1.0]
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at("/parameters/heights", InvalidDocument):
         calibrant.load(document)
-    assert caught.value.offences[0].pointer == "/parameters/heights"
     matrix = _document(STORED[0].parent / "map-v1-matrix.canonical.json")
     matrix["parameters"]["weights"][1].append(0.0)
-    with pytest.raises(InvalidDocument) as caught:
+    with refused_at("/parameters/weights/1", InvalidDocument):
         calibrant.load(matrix)
-    assert caught.value.offences[0].pointer == "/parameters/weights/1"

@@ -50,21 +50,21 @@ def test_the_error_of_given_breaks_is_that_of_the_regression(degree: Literal[1, 
     random, (p, y) = np.random.default_rng(1), _drawn(400)
     w = random.integers(1, 4, 400)
     cells = cells_of(sort_rows(np.round(np.sort(p), 3).astype(np.float64), y.astype(np.int8), w.astype(float)))
-    kept = (random.random((3, len(cells))) < 0.7).astype(float)
-    subsets = Subsets(cells.p, kept * cells.w, kept * cells.wy, degree)
+    drawn_rows = (random.random((3, len(cells))) < 0.7).astype(float)
+    subsets = Subsets(cells.p, drawn_rows * cells.w, drawn_rows * cells.wy, degree)
     breaks = np.sort(np.rint(random.random((3, 20, 4)) * subsets.units), axis=2)
-    found = subsets.errors(breaks, np.arange(3))
+    errors = subsets.errors(breaks, np.arange(3))
     for i in range(3):
-        rows = kept[i] > 0
+        rows = drawn_rows[i] > 0
         rounded = np.rint((cells.p[rows] - subsets.low) / subsets.width * subsets.units) / subsets.units
         root = np.sqrt(cells.w[rows])
         target = root * (cells.wy / cells.w)[rows]
         within = float((cells.wy - cells.wy**2 / cells.w)[rows].sum())  # of labels around the mean of their cell
-        for each, error in zip(breaks[i], found[i], strict=True):
-            if len({0.0, *each, subsets.units}) < 6:  # coincident breaks
-                assert error == (kept[i] * cells.wy).sum()
+        for ends, error in zip(breaks[i], errors[i], strict=True):
+            if len({0.0, *ends, subsets.units}) < 6:  # coincident breaks
+                assert error == (drawn_rows[i] * cells.wy).sum()
                 continue
-            starts = np.concatenate(([0.0], each / subsets.units))
+            starts = np.concatenate(([0.0], ends / subsets.units))
             powers = [np.maximum(rounded - start, 0.0) ** k for start in starts for k in range(1, degree + 1)]
             design = np.column_stack([np.ones(len(rounded)), *powers]) * root[:, None]
             off = design @ np.linalg.lstsq(design, target, rcond=None)[0] - target
@@ -161,11 +161,11 @@ def test_the_tolerance_is_how_far_the_simplest_candidate_may_be_from_the_best(
     random = np.random.default_rng(8)
     p = random.random(400)
     y = (random.random(400) < np.where(p < 0.5, 0.1, 0.8)).astype(int)
-    found = {
+    by_tolerance = {
         tolerance: calibrant.fit(method, p, y, tolerance=tolerance, **options).diagnostics for tolerance in (0.0, 1.0)
     }
-    losses = {int(count): loss for count, loss in found[0.0]["held_out_losses"].items()}
+    losses = {int(count): loss for count, loss in by_tolerance[0.0]["held_out_losses"].items()}
     best = min(losses, key=losses.__getitem__)
     assert best > min(losses)  # otherwise this shows nothing
-    assert found[0.0][size] == best
-    assert found[1.0][size] == min(losses)
+    assert by_tolerance[0.0][size] == best
+    assert by_tolerance[1.0][size] == min(losses)

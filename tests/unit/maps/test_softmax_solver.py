@@ -39,16 +39,16 @@ def _objective(theta: Any, design: Design, w: Any, penalty: Penalty) -> float:
 @pytest.mark.parametrize(("K", "diagonal"), SHAPES)
 def test_all_fits_agree_with_a_general_minimiser(K: int, diagonal: bool) -> None:
     design, w, penalty, start = _problem(K, diagonal)
-    found = minimise(design, w, penalty, start)
-    assert found.gradient.max() < 1e-5
+    optimum = minimise(design, w, penalty, start)
+    assert optimum.gradient.max() < 1e-5
     for s in range(2):
 
         def loss(flat: Any, own: Any = w[s]) -> float:
             return _objective(flat.reshape(design.shape), design, own, penalty)
 
         theirs = general(loss, np.zeros(start[0].size), tol=1e-10)
-        assert found.objective[s] == pytest.approx(loss(found.theta[s].ravel()), abs=1e-12)
-        assert found.objective[s] <= theirs.fun + 1e-8
+        assert optimum.objective[s] == pytest.approx(loss(optimum.theta[s].ravel()), abs=1e-12)
+        assert optimum.objective[s] <= theirs.fun + 1e-8
 
 
 @pytest.mark.parametrize(("K", "diagonal"), SHAPES)
@@ -81,23 +81,23 @@ def test_separable_labels_have_an_optimum_under_a_weak_penalty() -> None:
     z, _ = drawn_logits(120, 4)
     design = Design(np.ascontiguousarray(z.T), z.argmax(axis=1), 4)
     penalty = Penalty(np.full(design.shape, 1e-9), np.zeros(()))
-    found = minimise(design, np.full((1, 120), 1 / 120), penalty, np.zeros((1, *design.shape)))
-    assert found.objective[0] < 1e-4
+    optimum = minimise(design, np.full((1, 120), 1 / 120), penalty, np.zeros((1, *design.shape)))
+    assert optimum.objective[0] < 1e-4
 
 
 def test_stop_ends_a_search() -> None:
     z, _ = drawn_logits(120, 4)
     design = Design(np.ascontiguousarray(z.T), z.argmax(axis=1), 4)
     penalty, w = Penalty(np.full(design.shape, 1e-9), np.zeros(())), np.full((1, 120), 1 / 120)
-    given: list[Any] = []
+    shapes: list[Any] = []
 
     def stop(theta: Any) -> bool:
-        given.append(theta.shape)
+        shapes.append(theta.shape)
         return True
 
     early = minimise(design, w, penalty, np.zeros((1, *design.shape)), stop=stop)
     whole = minimise(design, w, penalty, np.zeros((1, *design.shape)), stop=lambda theta: False)
-    assert given == [(1, *design.shape)]
+    assert shapes == [(1, *design.shape)]
     assert early.steps < whole.steps
     assert early.objective[0] > whole.objective[0]
 
@@ -105,9 +105,9 @@ def test_stop_ends_a_search() -> None:
 def test_single_precision_is_summed_in_double() -> None:
     design, w, penalty, start = _problem(3, False, n=3000)
     single = Design(design.x.astype(np.float32), design.labels, 3)
-    found, exact = minimise(single, w, penalty, start, tolerance=1e-7), minimise(design, w, penalty, start)
-    np.testing.assert_allclose(found.objective, exact.objective, rtol=1e-5)
-    np.testing.assert_allclose(found.theta, exact.theta, atol=0.05)
+    optimum, exact = minimise(single, w, penalty, start, tolerance=1e-7), minimise(design, w, penalty, start)
+    np.testing.assert_allclose(optimum.objective, exact.objective, rtol=1e-5)
+    np.testing.assert_allclose(optimum.theta, exact.theta, atol=0.05)
 
 
 def test_losses_are_those_of_the_rows() -> None:
@@ -134,8 +134,8 @@ def test_passes_through_torch_agree_with_those_of_numpy(
     theirs = DeviceDesign(ours.x, ours.labels, K, diagonal, "cpu")
     theta = np.random.default_rng(2).standard_normal(start.shape)
     np.testing.assert_allclose(theirs.losses(theta), ours.losses(theta), rtol=tolerance, atol=tolerance)
-    for found, expected in zip(theirs.value_and_gradient(theta, w), ours.value_and_gradient(theta, w), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    for own, expected in zip(theirs.value_and_gradient(theta, w), ours.value_and_gradient(theta, w), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=tolerance, atol=tolerance)
     if dtype is np.float64:
         np.testing.assert_allclose(
             minimise(theirs, w, penalty, start).objective, minimise(ours, w, penalty, start).objective, rtol=1e-12
@@ -147,8 +147,8 @@ def test_only_large_passes_leave_the_processor(monkeypatch: pytest.MonkeyPatch) 
     with passes_on("cuda"):
         assert placed(design, 1) is design
         monkeypatch.setattr(softmax_device, "_LEAST", 1.0)
-        found = placed(design, 1)
-        assert isinstance(found, DeviceDesign)
-        assert found.device == "cuda"
-        assert placed(found, 1) is found
+        passes = placed(design, 1)
+        assert isinstance(passes, DeviceDesign)
+        assert passes.device == "cuda"
+        assert placed(passes, 1) is passes
     assert placed(design, 1) is design

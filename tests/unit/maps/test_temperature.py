@@ -31,13 +31,13 @@ def test_large_inputs_have_the_same_optimum(
 ) -> None:
     z, y = drawn_logits(2000, K, heat=heat)
     y[:100] = 0
-    given = (softmax(z) if probabilities else z).astype(dtype)
-    plain = optimal_temperature(VectorLogits(given, y, probabilities))
+    scores = (softmax(z) if probabilities else z).astype(dtype)
+    plain = optimal_temperature(VectorLogits(scores, y, probabilities))
     request.getfixturevalue("all_large")
-    found = optimal_temperature(VectorLogits(given, y, probabilities))
-    assert found.value == pytest.approx(plain.value, rel=1e-9)
-    assert found.log_loss == pytest.approx(plain.log_loss, rel=1e-9)
-    np.testing.assert_allclose(found.slope, plain.slope, rtol=1e-4, atol=1e-4 * float(np.abs(plain.slope).max()))
+    optimum = optimal_temperature(VectorLogits(scores, y, probabilities))
+    assert optimum.value == pytest.approx(plain.value, rel=1e-9)
+    assert optimum.log_loss == pytest.approx(plain.log_loss, rel=1e-9)
+    np.testing.assert_allclose(optimum.slope, plain.slope, rtol=1e-4, atol=1e-4 * float(np.abs(plain.slope).max()))
 
 
 def test_large_inputs_without_an_optimum_are_refused(all_large: None) -> None:

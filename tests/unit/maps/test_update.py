@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from calibrant.core.errors import InvalidOption, NotConverged, OneClass, TooFewR
 from calibrant.core.reductions import Event
 from calibrant.maps.platt import Platt
 from calibrant.maps.update import fit_update
-from tests.conftest import GOLDEN
+from tests.clinical import EXACT, NAMES, clinical_rows, numbers_of_r
 
-CLINICAL = GOLDEN / "clinical"
 Array = npt.NDArray[Any]
 
 
@@ -33,21 +31,19 @@ def _curve(fitted: calibrant.CalibrationMap) -> Platt:
     return fitted.curve
 
 
-@pytest.mark.parametrize("name", ["moderate_n500", "rare_n3000"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_tests_and_the_update_are_those_of_r(name: str) -> None:
-    p, y, _ = np.loadtxt(CLINICAL / f"{name}.csv", delimiter=",", skiprows=1).T
-    exact = json.loads((CLINICAL / "exact.json").read_text("utf-8"))[name]
-    golden = json.loads((CLINICAL / f"{name}.json").read_text("utf-8"))
-    fitted = calibrant.update(p, y.astype(int))
-    found = fitted.diagnostics
-    assert found["update"] == "intercept"
-    ratios, p_values = found["likelihood_ratios"], found["p_values"]
+    (p, y, _), exact, golden = clinical_rows(name), EXACT[name], numbers_of_r(name)
+    fitted = calibrant.update(p, y)
+    diagnostics = fitted.diagnostics
+    assert diagnostics["update"] == "intercept"
+    ratios, p_values = diagnostics["likelihood_ratios"], diagnostics["p_values"]
     assert ratios["none_to_intercept"] == pytest.approx(exact["lrt_none_to_intercept"], rel=1e-10)
     assert ratios["intercept_to_both"] == pytest.approx(exact["lrt_intercept_to_both"], rel=1e-10)
     assert ratios["none_to_both"] == pytest.approx(golden["unreliability_chi2"], rel=1e-9)
     assert p_values["none_to_both"] == pytest.approx(golden["unreliability_p"], rel=1e-8)
     assert p_values["intercept_to_both"] == pytest.approx(chdtrc(1, exact["lrt_intercept_to_both"]), rel=1e-9)
-    assert found["shrinkage"] == 1.0
+    assert diagnostics["shrinkage"] == 1.0
     curve = _curve(fitted)
     assert curve.slope == 1.0
     assert curve.intercept == pytest.approx(golden["calibration_in_the_large"], rel=1e-9)
@@ -74,8 +70,8 @@ def test_both_tests_are_at_5_percent() -> None:
     updated = 0
     for seed in range(600):
         p, y = _drawn(400, 0.0, 1.0, seed)
-        _, found = fit_update(Event(p, y.astype(np.int8)))
-        updated += found["update"] != "none"
+        _, diagnostics = fit_update(Event(p, y.astype(np.int8)))
+        updated += diagnostics["update"] != "none"
     assert abs(updated / 600 - 0.05) < 3 * np.sqrt(0.05 * 0.95 / 600)
 
 
@@ -85,15 +81,15 @@ def test_an_update_with_few_events_or_few_others_is_shrunken(slope: float, updat
     p, y = _drawn(170, 1.2, slope, seed=3)
     p, y = (1.0 - p, 1 - y) if flipped else (p, y)
     fitted = calibrant.update(p, y)
-    found = fitted.diagnostics
+    diagnostics = fitted.diagnostics
     assert min(y.sum(), len(y) - y.sum()) < 100
-    assert found["update"] == update
-    chi2 = found["likelihood_ratios"]["none_to_intercept" if df == 1 else "none_to_both"]
-    assert 0.0 < found["shrinkage"] < 1.0
-    assert found["shrinkage"] == pytest.approx(1.0 - df / chi2)
+    assert diagnostics["update"] == update
+    chi2 = diagnostics["likelihood_ratios"]["none_to_intercept" if df == 1 else "none_to_both"]
+    assert 0.0 < diagnostics["shrinkage"] < 1.0
+    assert diagnostics["shrinkage"] == pytest.approx(1.0 - df / chi2)
     whole = calibrant.fit("platt", p, y, target_smoothing=False).apply(p)
     if df == 2:  # on the logit scale, between the predictions and the unshrunken update
-        share = found["shrinkage"]
+        share = diagnostics["shrinkage"]
         np.testing.assert_allclose(logit(fitted.apply(p)), share * logit(whole) + (1.0 - share) * logit(p), atol=1e-10)
 
 
@@ -103,7 +99,7 @@ def test_importance_weights_count_as_effective_rows_and_frequencies_as_rows() ->
     scaled = calibrant.update(p, y, weights=np.full(300, 40.0)).diagnostics["likelihood_ratios"]
     assert scaled == pytest.approx(once, rel=1e-9)
     twice = calibrant.update(p, y, weights=np.full(300, 2), weights_kind="frequency").diagnostics["likelihood_ratios"]
-    assert twice == pytest.approx({name: 2.0 * value for name, value in once.items()}, rel=1e-9)
+    assert twice == pytest.approx({name: 2.0 * statistic for name, statistic in once.items()}, rel=1e-9)
     repeated = calibrant.update(np.repeat(p, 2), np.repeat(y, 2)).diagnostics["likelihood_ratios"]
     assert twice == pytest.approx(repeated, rel=1e-9)
 

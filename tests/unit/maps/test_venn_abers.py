@@ -41,8 +41,8 @@ def test_both_bounds_are_isotonic_regressions_with_the_score_added(kind: Weights
         mass = np.ones(n) if w is None else w if kind == "frequency" else w * w.sum() / (w @ w)
         scores = np.unique(p)
         probe = np.concatenate([scores, (scores[1:] + scores[:-1]) / 2, [0.0, 1e-300, 1.0, 1 - 1e-9]])
-        for label, found in enumerate(fitted.bounds(probe)):
-            np.testing.assert_allclose(found, [_refitted(p, y, mass, s, label) for s in probe], atol=1e-12)
+        for label, bound in enumerate(fitted.bounds(probe)):
+            np.testing.assert_allclose(bound, [_refitted(p, y, mass, s, label) for s in probe], atol=1e-12)
 
 
 def test_between_and_beyond_the_scores_the_row_alone_decides() -> None:

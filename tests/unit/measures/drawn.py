@@ -24,8 +24,8 @@ def drawn_vector(n: int = 300, K: int = 4, seed: int = 0) -> Vector:
 
 
 def answer_of(measure: str | dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
-    asked = {"name": measure} if isinstance(measure, str) else measure
-    return calibrant.evaluate(*arguments, measures=[{**asked, "as": "it"}], **options).measures["it"]
+    request = {"name": measure} if isinstance(measure, str) else measure
+    return calibrant.evaluate(*arguments, measures=[{**request, "as": "it"}], **options).measures["it"]
 
 
 def rows_of(event: Event) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

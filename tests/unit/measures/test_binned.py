@@ -141,7 +141,7 @@ def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) 
         ("sce", {"n_bins": 2}, 0.3),
     ],
 )
-def test_norms_and_roots_stand_as_their_papers_have_them(name: str, options: dict[str, Any], value: float) -> None:
+def test_norms_and_roots_are_those_of_their_papers(name: str, options: dict[str, Any], value: float) -> None:
     p, y = np.array([0.2, 0.2, 0.6, 0.6]), np.array([0, 0, 1, 1])
     report = calibrant.evaluate(p, y, measures=[{"name": name, **options}])
     assert report.measures[name].value == pytest.approx(value)
@@ -149,20 +149,20 @@ def test_norms_and_roots_stand_as_their_papers_have_them(name: str, options: dic
 
 def test_class_wise_errors_sum_or_average_before_the_root() -> None:
     P, y = np.array([[0.8, 0.2], [0.8, 0.2], [0.4, 0.6], [0.4, 0.6]]), np.array([0, 0, 1, 1])
-    one = (0.2**2 + 0.4**2) / 2
-    asked = [{"name": "cwce", "n_bins": 2}, {"name": "cwce", "n_bins": 2, "form": "mean", "as": "mean"}]
-    report = calibrant.evaluate(P, y, measures=asked, reduction="classwise").measures
-    assert report["cwce"].value == pytest.approx((2 * one) ** 0.5)
-    assert report["mean"].value == pytest.approx(one**0.5)
-    assert report["cwce"].parts["classes"] == pytest.approx([one, one])
+    mean = (0.2**2 + 0.4**2) / 2
+    requests = [{"name": "cwce", "n_bins": 2}, {"name": "cwce", "n_bins": 2, "form": "mean", "as": "mean"}]
+    report = calibrant.evaluate(P, y, measures=requests, reduction="classwise").measures
+    assert report["cwce"].value == pytest.approx((2 * mean) ** 0.5)
+    assert report["mean"].value == pytest.approx(mean**0.5)
+    assert report["cwce"].parts["classes"] == pytest.approx([mean, mean])
 
 
 def test_a_threshold_that_no_row_passes_leaves_the_class_out() -> None:
     P, y = np.array([[0.0, 0.4, 0.6], [0.0, 0.7, 0.3]]), np.array([2, 1])
-    found = calibrant.evaluate(P, y, measures=["tace"], reduction="classwise").measures["tace"]
-    assert found.parts["classes"][0] is None
-    assert found.value == pytest.approx(np.mean(found.parts["classes"][1:]))
-    assert "class" in (found.problem or "")
+    measure = calibrant.evaluate(P, y, measures=["tace"], reduction="classwise").measures["tace"]
+    assert measure.parts["classes"][0] is None
+    assert measure.value == pytest.approx(np.mean(measure.parts["classes"][1:]))
+    assert "class" in (measure.problem or "")
 
 
 def test_theorem_2_the_error_is_the_distance_to_the_unit_slope_fit() -> None:
@@ -182,10 +182,10 @@ def test_a_deviation_too_small_to_divide_by_overflows_nothing() -> None:
 
 def test_rows_above_the_threshold_that_have_no_weight_are_no_rows() -> None:
     request = [{"name": "tace", "threshold": 0.5}]
-    found = calibrant.evaluate([0.9, 0.8, 0.1], [1, 0, 0], weights=[0, 0, 1], measures=request).measures["tace"]
-    assert found.value is None
-    assert found.problem is not None
-    assert "above the threshold" in found.problem
+    measure = calibrant.evaluate([0.9, 0.8, 0.1], [1, 0, 0], weights=[0, 0, 1], measures=request).measures["tace"]
+    assert measure.value is None
+    assert measure.problem is not None
+    assert "above the threshold" in measure.problem
     probs, labels = [[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.2, 0.1, 0.7]], [0, 1, 2]
     weighted = calibrant.evaluate(probs, labels, weights=[1, 1, 0], measures=request, reduction="classwise")
     assert weighted.measures["tace"].value == pytest.approx(0.15)

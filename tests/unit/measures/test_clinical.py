@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,28 +13,16 @@ from scipy.special import expit
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.clinical import Recalibration, maximum, model_of
+from tests.clinical import EXACT, NAMES, clinical_rows, numbers_of_r
 
 Array = npt.NDArray[np.float64]
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
-EXACT = json.loads((GOLDEN / "exact.json").read_text())
-NAMES = ("moderate_n500", "rare_n3000")
 LOGISTIC = ("calibration-slope", "calibration-intercept", "logistic-intercept")
-
-
-def _rows(name: str) -> tuple[Array, Array]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    return rows[:, 0], rows[:, 1].astype(int)
-
-
-def _golden(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
-    return found
 
 
 def _measure(p: Any, y: Any, name: str, /, interval: float | None = 0.95, **options: Any) -> Any:
     weights = {key: options.pop(key) for key in ("weights", "weights_kind") if key in options}
-    asked = {"name": name, "as": "m", **options}
-    return calibrant.evaluate(p, y, measures=[asked], interval=interval, **weights).measures["m"]
+    request = {"name": name, "as": "m", **options}
+    return calibrant.evaluate(p, y, measures=[request], interval=interval, **weights).measures["m"]
 
 
 def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
@@ -47,7 +33,7 @@ def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_those_of_r(name: str) -> None:
-    (p, y), golden = _rows(name), _golden(name)
+    (p, y, _), golden = clinical_rows(name), numbers_of_r(name)
     expected = {
         "calibration-slope": "slope",
         "calibration-intercept": "calibration_in_the_large",
@@ -95,12 +81,12 @@ def test_the_drawn_p_value_is_that_of_labels_drawn_from_the_predictions(factor: 
     p = np.sort(expit(random.normal(-3.5, 1.0, 400)))
     y = (random.random(400) < np.minimum(factor * p, 1.0)).astype(int)
     request = {"name": "hosmer-lemeshow", "n_groups": 8}
-    result = calibrant.evaluate(p, y, measures=[request], resamples=20_000)["hosmer-lemeshow"]
+    measure = calibrant.evaluate(p, y, measures=[request], resamples=20_000)["hosmer-lemeshow"]
     labels = (random.random((20_000, 400)) < p).reshape(20_000, 8, 50).sum(axis=2)
     expected = p.reshape(8, 50).sum(axis=1)
     drawn = ((labels - expected) ** 2 / (expected * (1.0 - expected / 50.0))).sum(axis=1)
-    assert result.definition["law"] == "resampling"
-    assert result.p_value == pytest.approx(np.mean(drawn >= result.value), abs=0.02)
+    assert measure.definition["law"] == "resampling"
+    assert measure.p_value == pytest.approx(np.mean(drawn >= measure.value), abs=0.02)
 
 
 @pytest.mark.slow
@@ -108,15 +94,15 @@ def test_the_drawn_p_value_is_that_of_labels_drawn_from_the_predictions(factor: 
 def test_draws_of_events_fit_in_memory(law: str | None) -> None:
     p, y = _drawn(3_000)
     options = {"n_groups": 1_000, "law": law}
-    result = calibrant.evaluate(p, y, measures=[{"name": "hosmer-lemeshow", **options}], resamples=5_000)
-    p_value = result["hosmer-lemeshow"].p_value
+    report = calibrant.evaluate(p, y, measures=[{"name": "hosmer-lemeshow", **options}], resamples=5_000)
+    p_value = report["hosmer-lemeshow"].p_value
     assert p_value is not None
     assert 0.0 < p_value <= 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_those_of_r_and_exact_ones(name: str) -> None:
-    (p, y), golden, exact = _rows(name), _golden(name), EXACT[name]
+    (p, y, _), golden, exact = clinical_rows(name), numbers_of_r(name), EXACT[name]
     slope = _measure(p, y, "calibration-slope").interval
     assert slope == pytest.approx((golden["slope_profile_low"], golden["slope_profile_high"]), rel=1e-5)
     assert slope == pytest.approx(exact["slope_profile"], abs=1e-10)
@@ -132,7 +118,7 @@ def test_limits_are_those_of_r_and_exact_ones(name: str) -> None:
 def test_p_values_are_those_of_likelihood_ratios(name: str) -> None:
     from scipy.stats import chi2
 
-    (p, y), exact = _rows(name), EXACT[name]
+    (p, y, _), exact = clinical_rows(name), EXACT[name]
     intercept = _measure(p, y, "calibration-intercept").p_value
     assert intercept == pytest.approx(float(chi2.sf(exact["lrt_none_to_intercept"], 1)), rel=1e-6)
     slope = _measure(p, y, "calibration-slope").p_value
@@ -157,9 +143,9 @@ def test_a_ratio_without_events_says_so() -> None:
 
 @pytest.mark.parametrize("measure", LOGISTIC)
 def test_predictions_of_zero_or_one_have_no_slope(measure: str) -> None:
-    found = _measure([0.0, 0.3, 0.6, 1.0], [0, 1, 0, 1], measure)
-    assert found.value is None
-    assert found.problem == (
+    measured = _measure([0.0, 0.3, 0.6, 1.0], [0, 1, 0, 1], measure)
+    assert measured.value is None
+    assert measured.problem == (
         "no value: the predictions have 2 different values of exactly 0 or 1, whose logit is infinite"
     )
 
@@ -168,17 +154,17 @@ def test_logits_beyond_the_range_of_probabilities_have_a_slope() -> None:
     logits = np.array([-60.0, -45.0, -2.0, -1.0, 1.0, 2.0, 45.0, 60.0])
     y = np.array([0, 0, 1, 0, 1, 0, 1, 1])
     report = calibrant.evaluate(logits, y, scale="logit", measures=["calibration-slope"])
-    value = report.measures["calibration-slope"].value
-    assert value is not None
-    assert 0.0 < value < 10.0
+    slope = report.measures["calibration-slope"].value
+    assert slope is not None
+    assert 0.0 < slope < 10.0
 
 
 @pytest.mark.parametrize("y", [[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
 def test_an_infinite_slope_is_refused_and_firths_is_finite(y: list[int]) -> None:
     p = [0.2, 0.4, 0.6, 0.8]
-    found = _measure(p, y, "calibration-slope")
-    assert found.value is None
-    assert "likelihood=firth" in found.problem
+    measure = _measure(p, y, "calibration-slope")
+    assert measure.value is None
+    assert "likelihood=firth" in measure.problem
     assert math.isfinite(_measure(p, y, "calibration-slope", likelihood="firth").value)
 
 
@@ -204,29 +190,29 @@ def test_firths_slope_is_that_of_the_penalised_likelihood() -> None:
 
 def test_a_given_base_rate_divides_by_the_loss_of_that_rate() -> None:
     p, y = _drawn(300)
-    found = _measure(p, y, "normalised-entropy", base_rate=0.25)
+    measure = _measure(p, y, "normalised-entropy", base_rate=0.25)
     entropy = -np.mean(np.where(y == 1, math.log(0.25), math.log(0.75)))
     loss = -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
-    assert found.value == pytest.approx(loss / entropy, rel=1e-12)
-    assert found.parts["entropy"] == pytest.approx(entropy, rel=1e-12)
+    assert measure.value == pytest.approx(loss / entropy, rel=1e-12)
+    assert measure.parts["entropy"] == pytest.approx(entropy, rel=1e-12)
 
 
 def test_importance_weights_are_relative() -> None:
     p, y = _drawn(300)
     w = np.random.default_rng(2).lognormal(0.0, 1.0, 300)
     for measure in [*LOGISTIC, "unreliability", "oe-ratio", "spiegelhalter", "hosmer-lemeshow", "ici", "e90"]:
-        one, other = (_measure(p, y, measure, weights=v, weights_kind="importance") for v in (w, 3.0 * w))
-        assert one.value == pytest.approx(other.value, rel=1e-8), measure
-        assert (one.p_value is None) == (other.p_value is None)
-        if one.p_value is not None:
-            assert one.p_value == pytest.approx(other.p_value, rel=1e-6, abs=1e-12), measure
+        first, other = (_measure(p, y, measure, weights=v, weights_kind="importance") for v in (w, 3.0 * w))
+        assert first.value == pytest.approx(other.value, rel=1e-8), measure
+        assert (first.p_value is None) == (other.p_value is None)
+        if first.p_value is not None:
+            assert first.p_value == pytest.approx(other.p_value, rel=1e-6, abs=1e-12), measure
 
 
 def test_a_group_of_certain_predictions_has_no_hosmer_lemeshow() -> None:
     p = np.repeat([0.0, 0.5], 20)
-    found = _measure(p, np.tile([0, 1], 20), "hosmer-lemeshow", n_groups=2)
-    assert found.value is None
-    assert "0 or 1" in found.problem
+    measure = _measure(p, np.tile([0, 1], 20), "hosmer-lemeshow", n_groups=2)
+    assert measure.value is None
+    assert "0 or 1" in measure.problem
 
 
 @pytest.mark.slow
@@ -252,10 +238,10 @@ def test_results_of_fewer_than_100_events_or_other_rows_are_kept_with_a_warning(
     events = int(y.sum())
     assert 100 <= events <= 300
     few, fewer = np.flatnonzero(y == 1)[:99], np.flatnonzero(y == 0)
-    found = _measure(np.r_[p[few], p[fewer]], np.r_[y[few], y[fewer]], measure)
-    assert found.problem == f"imprecise: 99 events and {len(fewer)} other rows; 100 of each are advised"
-    assert found.value is not None
-    assert (found.interval is None) == (measure == "spiegelhalter")
+    measured = _measure(np.r_[p[few], p[fewer]], np.r_[y[few], y[fewer]], measure)
+    assert measured.problem == f"imprecise: 99 events and {len(fewer)} other rows; 100 of each are advised"
+    assert measured.value is not None
+    assert (measured.interval is None) == (measure == "spiegelhalter")
     assert "imprecise" not in str(_measure(p, y, measure).problem)
     assert calibrant.evaluate(p[:50], y[:50], measures=["log-loss"])["log-loss"].problem is None
 

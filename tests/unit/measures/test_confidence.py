@@ -25,8 +25,8 @@ def _rows(n: int = 400, K: int = 3, seed: int = 0) -> tuple[Any, Any]:
     return P, np.array([random.choice(K, p=row) for row in P])
 
 
-def _ask(predictions: Any, labels: Any, name: str, **how: Any) -> MeasureResult:
-    return calibrant.evaluate(predictions, labels, measures=[name], **how).measures[name]
+def _ask(predictions: Any, labels: Any, name: str, **options: Any) -> MeasureResult:
+    return calibrant.evaluate(predictions, labels, measures=[name], **options).measures[name]
 
 
 def test_accuracy_and_the_gap_are_those_of_the_likeliest_class() -> None:
@@ -51,16 +51,16 @@ def test_an_undecided_event_is_decided_at_one_half() -> None:
 
 def test_the_gap_has_a_uniform_p_value_on_calibrated_rows_and_on_pooled_ones() -> None:
     random = np.random.default_rng(1)
-    found: dict[str, list[float]] = {"confidence": [], "pooled": []}
+    p_values: dict[str, list[float]] = {"confidence": [], "pooled": []}
     for _ in range(400):
         P = random.dirichlet(np.full(4, 0.7), 100)
         y = (P.cumsum(axis=1) < random.random(100)[:, None]).sum(axis=1)
-        for reduction, values in found.items():
-            values.append(_ask(P, y, "confidence-gap", reduction=reduction).p_value or 0.0)
-    for values in found.values():
+        for reduction, of_reduction in p_values.items():
+            of_reduction.append(_ask(P, y, "confidence-gap", reduction=reduction).p_value or 0.0)
+    for of_reduction in p_values.values():
         # Three binomial standard errors about 10 % and 50 %.
-        assert abs(np.mean(np.array(values) < 0.1) - 0.1) < 3 * np.sqrt(0.09 / 400)
-        assert abs(np.mean(np.array(values) < 0.5) - 0.5) < 3 * np.sqrt(0.25 / 400)
+        assert abs(np.mean(np.array(of_reduction) < 0.1) - 0.1) < 3 * np.sqrt(0.09 / 400)
+        assert abs(np.mean(np.array(of_reduction) < 0.5) - 0.5) < 3 * np.sqrt(0.25 / 400)
 
 
 def test_the_spread_of_pooled_rows_is_that_of_one_draw_a_row() -> None:
@@ -155,25 +155,25 @@ def test_the_order_of_rows_cannot_matter_for_values_nor_intervals(name: str) -> 
     w = np.random.default_rng(6).integers(0, 3, len(y)) / 2
     order = np.random.default_rng(7).permutation(len(y))
     for reduction in ("confidence", "canonical", "class:0", "classwise", "pooled"):
-        one = _ask(P, y, name, reduction=reduction, weights=w, interval=0.9)
+        first = _ask(P, y, name, reduction=reduction, weights=w, interval=0.9)
         other = _ask(P[order], y[order], name, reduction=reduction, weights=w[order], interval=0.9)
-        assert one.value == pytest.approx(other.value, rel=1e-9)
+        assert first.value == pytest.approx(other.value, rel=1e-9)
         if reduction in ("confidence", "class:0"):
-            assert one.interval == pytest.approx(other.interval, rel=1e-6)
-        assert one.interval is not None
-        assert one.interval[0] <= one.interval[1]
+            assert first.interval == pytest.approx(other.interval, rel=1e-6)
+        assert first.interval is not None
+        assert first.interval[0] <= first.interval[1]
 
 
 def test_auroc_of_the_confidence_of_an_event_is_that_of_two_columns_under_confidence() -> None:
     random = np.random.default_rng(12)
     p = np.round(random.random(300), 2)
     y = (random.random(300) < p).astype(int)
-    asked = [{"name": "auroc", "of": "confidence"}]
-    one = calibrant.evaluate(p, y, measures=asked).measures["auroc"].value
-    assert one != calibrant.evaluate(p, y, measures=["auroc"]).measures["auroc"].value
+    requests = [{"name": "auroc", "of": "confidence"}]
+    auroc = calibrant.evaluate(p, y, measures=requests).measures["auroc"].value
+    assert auroc != calibrant.evaluate(p, y, measures=["auroc"]).measures["auroc"].value
     # Of p = 1/2 the decision is class 1 for an event and the first class for a vector.
     even = p != 0.5
-    one = calibrant.evaluate(p[even], y[even], measures=asked).measures["auroc"].value
+    auroc = calibrant.evaluate(p[even], y[even], measures=requests).measures["auroc"].value
     P = np.column_stack([1.0 - p, p])[even]
     other = calibrant.evaluate(P, y[even], measures=["auroc"], reduction="confidence").measures["auroc"].value
-    assert one == pytest.approx(other)
+    assert auroc == pytest.approx(other)

@@ -31,9 +31,9 @@ def test_ks_agrees_with_the_reference(golden: dict[str, Any], golden_event: Even
 
 
 def test_ks_reads_the_gap_at_the_end_of_a_tie() -> None:
-    one = Event(np.array([0.5, 0.5]), np.array([0, 1], np.int8))
+    first = Event(np.array([0.5, 0.5]), np.array([0, 1], np.int8))
     other = Event(np.array([0.5, 0.5]), np.array([1, 0], np.int8))
-    assert ks_error(one.cells) == ks_error(other.cells) == 0.0
+    assert ks_error(first.cells) == ks_error(other.cells) == 0.0
 
 
 def test_ks_rejects_calibrated_rows_as_often_as_it_says() -> None:
@@ -78,10 +78,10 @@ def test_the_laws_are_those_of_simulated_brownian_motions() -> None:
 
 @pytest.mark.parametrize("law", [supremum_tail, range_tail])
 def test_the_laws_fall_from_1_to_0(law: Any) -> None:
-    found = [law(x) for x in (0.0, 0.1, 0.29, 0.31, 0.5, 1.0, 2.0, 4.0, 8.0, 40.0)]
-    assert found[:2] == [1.0, 1.0]
-    assert all(a >= b for a, b in pairwise(found))
-    assert found[-1] == pytest.approx(0.0, abs=1e-12)
+    tails = [law(x) for x in (0.0, 0.1, 0.29, 0.31, 0.5, 1.0, 2.0, 4.0, 8.0, 40.0)]
+    assert tails[:2] == [1.0, 1.0]
+    assert all(a >= b for a, b in pairwise(tails))
+    assert tails[-1] == pytest.approx(0.0, abs=1e-12)
     # The first reflection dominates the tail.
     assert law(6.0) == pytest.approx((4.0 if law is supremum_tail else 8.0) * normal.sf(6.0), rel=1e-6)
     assert law(1.5 - 1e-9) == pytest.approx(law(1.5 + 1e-9), rel=1e-6)
@@ -117,13 +117,13 @@ def test_repeated_rows_and_weights_draw_alike_and_importance_weights_are_no_rows
     random = np.random.default_rng(3)
     p = np.round(random.random(100), 1)
     y, w = (random.random(100) < p).astype(np.int8), random.integers(1, 4, 100).astype(float)
-    asked = Resampling(None, 300, 5)
+    resampling = Resampling(None, 300, 5)
     weighted, repeated = Event(p, y, w), Event(np.repeat(p, w.astype(int)), np.repeat(y, w.astype(int)))
     error = ks_error(weighted.cells)
-    assert event_p_value(weighted, "ks", error, asked) == event_p_value(repeated, "ks", error, asked)
+    assert event_p_value(weighted, "ks", error, resampling) == event_p_value(repeated, "ks", error, resampling)
     important = Event(p, y, w, "importance")
     rescaled = Event(p, y, w * 8.0, "importance")
-    assert event_p_value(important, "ks", error, asked) == event_p_value(rescaled, "ks", error, asked)
+    assert event_p_value(important, "ks", error, resampling) == event_p_value(rescaled, "ks", error, resampling)
 
 
 def test_ks_by_predicted_class_weighs_the_errors_among_the_rows_predicted() -> None:
@@ -145,9 +145,9 @@ def test_the_law_of_a_sum_of_suprema_is_that_of_sums_drawn() -> None:
     tail = np.array([supremum_tail(x) for x in s])
     weight = -np.diff(tail)
     for x in (1.0, 2.5, 4.0, 7.0):
-        one = (weight * np.interp(x - (s[1:] + s[:-1]) / 2.0, s, tail, left=1.0)).sum()
-        assert sum_of_suprema_tail(np.array([1.0, 1.0]), x) == pytest.approx(one, abs=2e-4)
-        assert sum_of_suprema_tail(np.array([0.01, 0.01]), x / 100.0) == pytest.approx(one, abs=2e-4)
+        tail_of_sum = (weight * np.interp(x - (s[1:] + s[:-1]) / 2.0, s, tail, left=1.0)).sum()
+        assert sum_of_suprema_tail(np.array([1.0, 1.0]), x) == pytest.approx(tail_of_sum, abs=2e-4)
+        assert sum_of_suprema_tail(np.array([0.01, 0.01]), x / 100.0) == pytest.approx(tail_of_sum, abs=2e-4)
     many = np.random.default_rng(0).random(1000)
     mean, spread = np.sqrt(np.pi / 2.0) * many.sum(), np.sqrt(0.26114 * (many**2).sum())
     for z in (-2.0, 0.0, 2.0):  # the central limit
@@ -166,12 +166,12 @@ def _calibrated(random: np.random.Generator, n: int, K: int, sharpness: float = 
 def test_p_values_of_many_classes_reject_calibrated_rows_as_often_as_they_say(name: str, law: str) -> None:
     [request] = read_requests([{"name": name, "law": law}])
     random = np.random.default_rng(4)
-    found, n = [], 200 if law == "asymptotic" else 60  # the law of drawn labels is that of any number of rows
+    p_values, n = [], 200 if law == "asymptotic" else 60  # the law of drawn labels is that of any number of rows
     for seed in range(200):
         vector = _calibrated(random, n, 3)
         subject = vector if name == "ks-by-predicted-class" else Classes(vector)
-        found.append(request.compute(subject, Resampling(None, 100, seed)).p_value)
-    rejected = np.count_nonzero(np.array(found, dtype=float) <= 0.1)
+        p_values.append(request.compute(subject, Resampling(None, 100, seed)).p_value)
+    rejected = np.count_nonzero(np.array(p_values, dtype=float) <= 0.1)
     assert rejected <= 20 + 3 * np.sqrt(200 * 0.1 * 0.9)
     if law == "resampling" or name == "ks-by-predicted-class":  # Bonferroni may reject too rarely
         assert rejected >= 20 - 3 * np.sqrt(200 * 0.1 * 0.9)
@@ -201,19 +201,19 @@ def test_laws_of_a_sum_and_of_drawn_labels_agree() -> None:
 def test_classes_are_drawn_alike_for_weights_repeated_rows_and_any_order() -> None:
     random = np.random.default_rng(7)
     vector = _calibrated(random, 60, 3)
-    asked = Resampling(None, 200, 0)
-    plain = classes_p_value(Classes(vector), "ks", asked)
+    resampling = Resampling(None, 200, 0)
+    plain = classes_p_value(Classes(vector), "ks", resampling)
     order = random.permutation(60)
-    assert classes_p_value(Classes(Vector(vector.p[order], vector.labels[order])), "ks", asked) == plain
+    assert classes_p_value(Classes(Vector(vector.p[order], vector.labels[order])), "ks", resampling) == plain
     times = random.integers(1, 4, 60)
     heavy = times.astype(np.float64)
     weighted = Vector(vector.p, vector.labels, heavy)
     again = Vector(np.repeat(vector.p, times, axis=0), np.repeat(vector.labels, times))
-    one, other = (classes_p_value(Classes(v), "ks", Resampling(None, 2000, 0)) for v in (weighted, again))
-    assert one == pytest.approx(other, abs=0.06)
+    first, other = (classes_p_value(Classes(v), "ks", Resampling(None, 2000, 0)) for v in (weighted, again))
+    assert first == pytest.approx(other, abs=0.06)
     important = Vector(vector.p, vector.labels, heavy, "importance")
     rescaled = Vector(vector.p, vector.labels, heavy * 8.0, "importance")
-    assert classes_p_value(Classes(important), "ks", asked) == classes_p_value(Classes(rescaled), "ks", asked)
+    assert classes_p_value(Classes(important), "ks", resampling) == classes_p_value(Classes(rescaled), "ks", resampling)
 
 
 def test_certain_predictions_of_a_class_are_refuted_when_wrong() -> None:

@@ -23,8 +23,8 @@ def _pooled(p: Any, y: Any, w: Any) -> npt.NDArray[np.float64]:
     for i in range(m):
         means[i, i:] = np.cumsum(positive[i:]) / np.cumsum(total[i:])
     fit = np.array([max(means[i, j:].min() for i in range(j + 1)) for j in range(m)])
-    at: npt.NDArray[np.float64] = fit[np.searchsorted(levels, p)]
-    return at
+    pooled: npt.NDArray[np.float64] = fit[np.searchsorted(levels, p)]
+    return pooled
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -39,27 +39,27 @@ def test_corp_is_scores_of_the_predictions_the_isotonic_fit_and_the_base_rate(sc
         own = np.where(event.y == 1, q, 1.0 - q)
         return float(np.average((1.0 - own) ** 2 if score == "brier" else -np.log(own), weights=w))
 
-    found = answer_of({"name": "decomposition", "score": score}, *rows_of(event), weights=w if weighted else None)
-    given, best, flat = mean(event.p, CLIP), mean(x), mean(np.full(150, rate))
-    assert found.value == pytest.approx(given - best)
-    assert found.parts["score"] == pytest.approx(given)
-    assert found.parts["discrimination"] == pytest.approx(flat - best)
-    assert found.parts["uncertainty"] == pytest.approx(flat)
+    answer = answer_of({"name": "decomposition", "score": score}, *rows_of(event), weights=w if weighted else None)
+    score_given, best, flat = mean(event.p, CLIP), mean(x), mean(np.full(150, rate))
+    assert answer.value == pytest.approx(score_given - best)
+    assert answer.parts["score"] == pytest.approx(score_given)
+    assert answer.parts["discrimination"] == pytest.approx(flat - best)
+    assert answer.parts["uncertainty"] == pytest.approx(flat)
 
 
 def test_corp_with_log_loss_scores_pure_blocks_at_zero() -> None:
-    found = answer_of({"name": "decomposition", "score": "log-loss"}, [0.0, 0.2, 0.8, 1.0], [0, 0, 1, 1])
-    assert found.value == pytest.approx(-2.0 * np.log(0.8) / 4.0)
-    assert found.parts["discrimination"] == pytest.approx(np.log(2.0))
-    assert found.parts["clipped"] == 2
-    one = answer_of({"name": "decomposition", "score": "log-loss"}, [0.2, 0.8], [1, 1])
-    assert (one.parts["discrimination"], one.parts["uncertainty"]) == (0.0, 0.0)
-    assert one.value == pytest.approx(-np.log(0.16) / 2.0)
+    answer = answer_of({"name": "decomposition", "score": "log-loss"}, [0.0, 0.2, 0.8, 1.0], [0, 0, 1, 1])
+    assert answer.value == pytest.approx(-2.0 * np.log(0.8) / 4.0)
+    assert answer.parts["discrimination"] == pytest.approx(np.log(2.0))
+    assert answer.parts["clipped"] == 2
+    pure = answer_of({"name": "decomposition", "score": "log-loss"}, [0.2, 0.8], [1, 1])
+    assert (pure.parts["discrimination"], pure.parts["uncertainty"]) == (0.0, 0.0)
+    assert pure.value == pytest.approx(-np.log(0.16) / 2.0)
 
 
 def test_binned_terms_are_those_of_stephenson() -> None:
     event = drawn_event(200)
-    found = answer_of(
+    answer = answer_of(
         {"name": "decomposition", "method": "binned", "binning": "equal-width", "n_bins": 5}, *rows_of(event)
     )
     bin_of = np.minimum(np.searchsorted(np.arange(1, 5) / 5, event.p, side="right"), 4)
@@ -80,10 +80,10 @@ def test_binned_terms_are_those_of_stephenson() -> None:
         "within_bin_variance": variance,
         "within_bin_covariance": covariance,
     }
-    assert found.parts == pytest.approx(expected)
-    assert found.value == pytest.approx(reliability)
+    assert answer.parts == pytest.approx(expected)
+    assert answer.value == pytest.approx(reliability)
     same = answer_of({"name": "ece", "norm": 2, "binning": "equal-width", "n_bins": 5}, *rows_of(event))
-    assert (found.value, found.debiased) == pytest.approx((same.value, same.debiased))
+    assert (answer.value, answer.debiased) == pytest.approx((same.value, same.debiased))
 
 
 @pytest.mark.parametrize("kind", ["frequency", "importance"])
@@ -96,9 +96,11 @@ def test_decompositions_add_up(seed: int, kind: Any) -> None:
     score: Any
     for score in ("brier", "log-loss"):
         expected = mean_score(event, score)
-        found = [corp_decomposition(event.cells, score)]
-        found += [binned_decomposition(event.cells, score, b, k) for b in ("equal-mass", "equal-width") for k in (1, 7)]
-        for terms in found:
+        decompositions = [corp_decomposition(event.cells, score)]
+        decompositions += [
+            binned_decomposition(event.cells, score, b, k) for b in ("equal-mass", "equal-width") for k in (1, 7)
+        ]
+        for terms in decompositions:
             assert terms.score == pytest.approx(expected, rel=1e-12)
             total = terms.miscalibration - terms.discrimination + terms.uncertainty + (terms.within_bins or 0.0)
             assert total == pytest.approx(expected, rel=1e-9, abs=1e-12)
@@ -108,9 +110,9 @@ def test_decompositions_add_up(seed: int, kind: Any) -> None:
 def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
     vector = drawn_vector()
     for method in ("corp", "binned"):
-        asked = {"name": "decomposition", "method": method}
-        whole = answer_of(asked, vector.p, vector.labels, reduction="canonical")
-        parts = [answer_of(asked, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
+        request = {"name": "decomposition", "method": method}
+        whole = answer_of(request, vector.p, vector.labels, reduction="canonical")
+        parts = [answer_of(request, vector.p, vector.labels, reduction=f"class:{k}") for k in range(4)]
         assert whole.value == pytest.approx(sum(part.value or 0.0 for part in parts))
         for name in whole.parts:
             assert whole.parts[name] == pytest.approx(sum(part.parts[name] for part in parts))
@@ -123,12 +125,12 @@ def test_the_vectors_decomposition_is_the_sum_of_its_classes() -> None:
 
 def test_the_interval_of_a_binned_decomposition_is_that_of_the_same_ece() -> None:
     event = drawn_event()
-    asked = {"name": "decomposition", "method": "binned"}
-    assert answer_of(asked, *rows_of(event), interval=0.9).interval == pytest.approx(
+    request = {"name": "decomposition", "method": "binned"}
+    assert answer_of(request, *rows_of(event), interval=0.9).interval == pytest.approx(
         answer_of({"name": "ece", "norm": 2}, *rows_of(event), interval=0.9).interval
     )
     vector = drawn_vector()
-    whole = answer_of(asked, vector.p, vector.labels, reduction="canonical", interval=0.9)
+    whole = answer_of(request, vector.p, vector.labels, reduction="canonical", interval=0.9)
     assert whole.interval is not None
     assert whole.value is not None
     assert 0.0 <= whole.interval[0] <= whole.value <= whole.interval[1]
@@ -139,7 +141,7 @@ def test_bins_that_hold_one_outcome_alone_have_a_finite_divergence(score: Any) -
     random = np.random.default_rng(3)
     p, w = random.random(300), random.exponential(size=300)
     y = (random.random(300) < p).astype(int)
-    asked = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
-    found = answer_of(asked, p, y, weights=w)
-    assert found.value is not None
-    assert np.isfinite([found.value, *found.parts.values()]).all()
+    request = {"name": "decomposition", "method": "binned", "score": score, "n_bins": 200}
+    answer = answer_of(request, p, y, weights=w)
+    assert answer.value is not None
+    assert np.isfinite([answer.value, *answer.parts.values()]).all()

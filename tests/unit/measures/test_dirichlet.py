@@ -35,17 +35,17 @@ def test_the_error_is_its_formula(norm: int) -> None:
     k, _ = _naive(vector, 0.1)
     u = k / k.sum(axis=1, keepdims=True)
     means = u @ np.eye(3)[vector.labels]
-    found = canonical_error(vector, norm, 0.1)
-    assert found.power == pytest.approx((np.abs(means - vector.p) ** norm).sum(axis=1).mean(), rel=1e-10)
+    error = canonical_error(vector, norm, 0.1)
+    assert error.power == pytest.approx((np.abs(means - vector.p) ** norm).sum(axis=1).mean(), rel=1e-10)
     if norm == 2:
         noise = [
             sum(u[j, i] ** 2 * ((np.eye(3)[vector.labels[i]] - means[j]) ** 2).sum() for i in range(60))
             / (1.0 - (u[j] ** 2).sum())
             for j in range(60)
         ]
-        assert found.debiased_power == pytest.approx(found.power - np.mean(noise), rel=1e-9)
+        assert error.debiased_power == pytest.approx(error.power - np.mean(noise), rel=1e-9)
     else:
-        assert found.debiased_power is None
+        assert error.debiased_power is None
 
 
 @pytest.mark.slow
@@ -69,11 +69,11 @@ def test_the_cross_validated_bandwidth_is_closer_to_the_truth_and_the_default_sa
     P /= P.sum(axis=1, keepdims=True)
     error = float(np.sqrt(((P - truth) ** 2).sum(axis=1).mean()))
     options: list[Any] = ["kde-ce", {"name": "kde-ce", "bandwidth": "cross-validated", "as": "chosen"}]
-    found = calibrant.evaluate(P, labels, measures=options, reduction="canonical")
-    assert found["kde-ce"].value > 2.0 * error  # type: ignore[operator]
-    assert "prefer the bandwidth cross-validated" in (found["kde-ce"].problem or "")
-    assert found["chosen"].value == pytest.approx(error, rel=0.25)
-    assert found["chosen"].problem is None
+    measures = calibrant.evaluate(P, labels, measures=options, reduction="canonical")
+    assert measures["kde-ce"].value > 2.0 * error  # type: ignore[operator]
+    assert "prefer the bandwidth cross-validated" in (measures["kde-ce"].problem or "")
+    assert measures["chosen"].value == pytest.approx(error, rel=0.25)
+    assert measures["chosen"].problem is None
 
 
 @pytest.mark.parametrize("bandwidth", ["likelihood", "cross-validated", 0.05])
@@ -83,7 +83,7 @@ def test_blocks_weights_order_and_precision_do_not_matter(
     vector = _vector(90)
     w = np.random.default_rng(1).integers(0, 4, 90)
     weighted = Vector(vector.p, vector.labels, w.astype(np.float64))
-    one = canonical_error(weighted, 2, bandwidth)
+    first = canonical_error(weighted, 2, bandwidth)
     copies = Vector(np.repeat(vector.p, w, axis=0), np.repeat(vector.labels, w))
     order = np.random.default_rng(2).permutation(90)
     shuffled = Vector(vector.p[order], vector.labels[order], weighted.w[order] if weighted.w is not None else None)
@@ -93,15 +93,15 @@ def test_blocks_weights_order_and_precision_do_not_matter(
         patched.setattr(module, "_AREA", 700)
         others.append(canonical_error(weighted, 2, bandwidth))
     for other in others:
-        assert (other.power, other.debiased_power) == pytest.approx((one.power, one.debiased_power), rel=1e-9)
-        assert other.bandwidth == one.bandwidth
-    assert canonical_error(single, 2, bandwidth).power == pytest.approx(one.power, abs=1e-5)
+        assert (other.power, other.debiased_power) == pytest.approx((first.power, first.debiased_power), rel=1e-9)
+        assert other.bandwidth == first.bandwidth
+    assert canonical_error(single, 2, bandwidth).power == pytest.approx(first.power, abs=1e-5)
 
 
 def test_zeros_and_absent_classes_answer() -> None:
     P = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
-    found = canonical_error(Vector(P, np.array([0, 1, 1, 0])), 1)
-    assert 0.0 <= found.power <= 2.0
+    error = canonical_error(Vector(P, np.array([0, 1, 1, 0])), 1)
+    assert 0.0 <= error.power <= 2.0
 
 
 def test_one_row_alone_has_no_value_and_two_copies_of_it_have() -> None:
@@ -115,13 +115,13 @@ def test_one_row_alone_has_no_value_and_two_copies_of_it_have() -> None:
 
 def test_an_event_is_two_columns_and_the_value_is_a_root() -> None:
     p, y = draw_event(80)
-    found: list[Any] = [
+    measures: list[Any] = [
         calibrant.evaluate(p, y, measures=["kde-ce"], reduction=r, interval=0.9).measures["kde-ce"]
         for r in ("binary", "canonical")
     ]
-    assert found[0].value == found[1].value
-    assert found[0].value == pytest.approx(found[0].parts["power"] ** 0.5)
-    assert found[0].definition["bandwidth_used"] in BANDWIDTHS
+    assert measures[0].value == measures[1].value
+    assert measures[0].value == pytest.approx(measures[0].parts["power"] ** 0.5)
+    assert measures[0].definition["bandwidth_used"] in BANDWIDTHS
     fixed = calibrant.evaluate(p, y, measures=[{"name": "kde-ce", "bandwidth": 0.1}], interval=0.9)["kde-ce"]
     assert fixed.problem == "no interval: not defined for this measure"
 

@@ -49,8 +49,8 @@ def test_no_gap_is_rejected_as_often_as_the_level_says() -> None:
     rejected = 0
     for seed in range(100):
         p, y, groups = _draw(120, seed)
-        found = calibrant.evaluate(p, y, groups=groups, measures=["ks-end"], interval=0.9, resamples=100).gaps
-        rejected += ((found or {})["ks-end"].p_value or 1.0) <= 0.1
+        gaps = calibrant.evaluate(p, y, groups=groups, measures=["ks-end"], interval=0.9, resamples=100).gaps
+        rejected += ((gaps or {})["ks-end"].p_value or 1.0) <= 0.1
     assert rejected <= 10 + 3 * np.sqrt(100 * 0.1 * 0.9)
 
 
@@ -59,10 +59,10 @@ def test_the_order_of_the_rows_does_not_change_the_draws(reduction: str) -> None
     p, y, groups = _draw(200, 3)
     P = np.column_stack([1.0 - p, p])
     order = np.random.default_rng(0).permutation(200)
-    asked: dict[str, Any] = {"measures": ["brier", "ece"], "interval": 0.9, "resamples": 100, "reduction": reduction}
-    one = calibrant.evaluate(P, y, groups=groups, **asked).gaps or {}
-    other = calibrant.evaluate(P[order], y[order], groups=[groups[i] for i in order], **asked).gaps or {}
-    for name, gap in one.items():
+    options: dict[str, Any] = {"measures": ["brier", "ece"], "interval": 0.9, "resamples": 100, "reduction": reduction}
+    first = calibrant.evaluate(P, y, groups=groups, **options).gaps or {}
+    other = calibrant.evaluate(P[order], y[order], groups=[groups[i] for i in order], **options).gaps or {}
+    for name, gap in first.items():
         assert gap.between == other[name].between
         assert gap.p_value == other[name].p_value
         assert (gap.interval or ()) == pytest.approx(other[name].interval or (), rel=1e-9)
@@ -89,32 +89,32 @@ def test_a_map_has_gaps_before_and_after() -> None:
     assert report.gaps["ks-end"].value != report.gaps_after["ks-end"].value
 
 
-def test_a_small_group_beside_a_large_one_makes_no_gap_of_its_own() -> None:
+def test_a_small_group_does_not_cause_a_gap_to_a_large_one() -> None:
     """Both calibrated: a small group's error is larger by chance, and resampling it adds to that."""
     excluded = 0
     for seed in range(30):
         p, y = draw_event(200, seed)
         groups = ["small"] * 30 + ["large"] * 170
-        found = calibrant.evaluate(p, y, groups=groups, measures=["ece"], interval=0.95, resamples=100).gaps
-        excluded += ((found or {})["ece"].interval or (1.0, 1.0))[0] > 0.0
+        gaps = calibrant.evaluate(p, y, groups=groups, measures=["ece"], interval=0.95, resamples=100).gaps
+        excluded += ((gaps or {})["ece"].interval or (1.0, 1.0))[0] > 0.0
     assert excluded <= 30 * 0.05 + 3.5 * np.sqrt(30 * 0.05 * 0.95)
 
 
 def test_equal_groups_count_twice_and_groups_without_values_are_reported() -> None:
-    found = calibrant.evaluate(
+    gaps = calibrant.evaluate(
         [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1], groups=list("aabb"), measures=["auroc"], interval=0.95, resamples=100
     ).gaps
-    assert found is not None
-    assert found["auroc"].between == ("a", "b")
-    assert found["auroc"].interval is None
-    assert "no value" in (found["auroc"].problem or "")
+    assert gaps is not None
+    assert gaps["auroc"].between == ("a", "b")
+    assert gaps["auroc"].interval is None
+    assert "no value" in (gaps["auroc"].problem or "")
 
 
 def _seconds(n: int, groups: int, resamples: int = 100) -> float:
     p, y, _ = _draw(n, 2)
     names = [f"group {i % groups}" for i in range(n)]
-    asked = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
-    return asked.seconds(asked.check(read_batch(p, y), names))
+    evaluation = Evaluation(read_requests(["ece", "ks-end"]), resampling=Resampling(0.95, resamples))
+    return evaluation.seconds(evaluation.check(read_batch(p, y), names))
 
 
 def test_a_few_groups_of_ten_thousand_rows_are_estimated_below_a_second() -> None:
@@ -131,11 +131,11 @@ def test_ten_groups_of_three_hundred_rows_are_estimated_below_the_limit_of_a_req
     assert _seconds(3_000, 10, 1_000) < 2.0
 
 
-def test_without_an_interval_groups_cost_about_as_much_as_the_whole() -> None:
+def test_groups_without_intervals_cost_about_as_much_as_the_whole() -> None:
     p, y, groups = _draw(100_000, 2)
-    asked = Evaluation(read_requests(["ece", "ks-end"]))
-    grouped = asked.check(read_batch(p, y), groups)
-    assert asked.seconds(grouped) == pytest.approx(2.0 * asked.seconds(grouped.without_groups), rel=0.01)
+    evaluation = Evaluation(read_requests(["ece", "ks-end"]))
+    grouped = evaluation.check(read_batch(p, y), groups)
+    assert evaluation.seconds(grouped) == pytest.approx(2.0 * evaluation.seconds(grouped.without_groups), rel=0.01)
 
 
 @pytest.mark.slow
@@ -146,20 +146,20 @@ def test_rows_of_weight_0_change_no_gap(reduction: str) -> None:
     w = np.where(np.arange(200) % 20 < 2, 1.0, 0.0)
     names = ["brier", "log-loss"] if reduction == "canonical" else ["ece", "ks", "smooth-ece"]
 
-    def gaps(kept: Any) -> Any:
+    def gaps(rows: Any) -> Any:
         return calibrant.evaluate(
-            P[kept],
-            y[kept],
-            weights=w[kept],
-            groups=[group for group, is_kept in zip(groups, kept, strict=True) if is_kept],
+            P[rows],
+            y[rows],
+            weights=w[rows],
+            groups=[group for group, is_kept in zip(groups, rows, strict=True) if is_kept],
             reduction=reduction,
             measures=names,
             interval=0.9,
             resamples=100,
         ).gaps
 
-    found, expected = gaps(np.ones(200, dtype=bool)), gaps(w > 0)
+    own, expected = gaps(np.ones(200, dtype=bool)), gaps(w > 0)
     for name in names:
-        assert found[name].p_value == expected[name].p_value
-        assert found[name].interval == pytest.approx(expected[name].interval)
-    assert found[names[0]].p_value is not None
+        assert own[name].p_value == expected[name].p_value
+        assert own[name].interval == pytest.approx(expected[name].interval)
+    assert own[names[0]].p_value is not None

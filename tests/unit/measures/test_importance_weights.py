@@ -38,15 +38,15 @@ def sampled_by_class(random: np.random.Generator) -> Vector:
     """Calibrated vectors, of which a quarter of those with the frequent class are kept."""
     p = random.dirichlet([8.0, 1.0, 1.0], 4 * ROWS)
     labels = (random.random(len(p))[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
-    kept = np.array([KEPT, 1.0, 1.0])[labels]
-    rows = np.flatnonzero(random.random(len(p)) < kept)[: ROWS // 2]
-    return Vector(p[rows], labels[rows], KEPT / kept[rows], "importance")
+    rates = np.array([KEPT, 1.0, 1.0])[labels]
+    rows = np.flatnonzero(random.random(len(p)) < rates)[: ROWS // 2]
+    return Vector(p[rows], labels[rows], KEPT / rates[rows], "importance")
 
 
 def p_values(request: Any, subjects: list[Subject]) -> Floats:
-    asked = read_requests([request])[0]
-    found = [asked.compute(subject, Resampling(None, 100, i)).p_value for i, subject in enumerate(subjects)]
-    return np.array([np.nan if p is None else p for p in found])
+    request_of = read_requests([request])[0]
+    answers = [request_of.compute(subject, Resampling(None, 100, i)).p_value for i, subject in enumerate(subjects)]
+    return np.array([np.nan if p is None else p for p in answers])
 
 
 def is_uniform(p: Floats) -> bool:
@@ -109,10 +109,10 @@ def test_the_variance_under_calibration_follows_weights_of_outcomes() -> None:
     p, y = p[rows], y[rows]
     w = np.where(y, KEPT, 1.0)
     likely = p * (1.0 - p)
-    found = chance_variances(p, w, w * w, w * w * y, "importance").sum()
-    assert found == pytest.approx(KEPT * likely.sum(), rel=0.02)
+    variance = chance_variances(p, w, w * w, w * w * y, "importance").sum()
+    assert variance == pytest.approx(KEPT * likely.sum(), rel=0.02)
     assert chance_variances(p, w, w * w, w * w * y, "frequency").tolist() == (w * likely).tolist()
-    assert (w * w) @ likely > 2.0 * found  # the variance of labels drawn from p with fixed weights
+    assert (w * w) @ likely > 2.0 * variance  # the variance of labels drawn from p with fixed weights
 
 
 def test_a_few_large_weights_make_the_draws_of_a_mean_students() -> None:

@@ -22,22 +22,22 @@ def _rows(n: int = 600, seed: int = 0, power: float = 2.0) -> Rows:
     return draw_distorted(n, seed, power)
 
 
-def _one(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
-    asked = {"name": "recalibration-improvement", **measure, "as": "it"}
-    return calibrant.evaluate(*arguments, measures=[asked], **options).measures["it"]
+def _improvement(measure: dict[str, Any], *arguments: Any, **options: Any) -> calibrant.MeasureResult:
+    request = {"name": "recalibration-improvement", **measure, "as": "it"}
+    return calibrant.evaluate(*arguments, measures=[request], **options).measures["it"]
 
 
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "temperature", "ets"])
 @pytest.mark.parametrize("score", ["brier", "log-loss"])
 def test_miscalibrated_predictions_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
-    asked = {"method": method, "score": score}
-    gained = _one(asked, *_rows(1500), interval=0.95)
+    options_of_request = {"method": method, "score": score}
+    gained = _improvement(options_of_request, *_rows(1500), interval=0.95)
     assert gained.interval is not None
     assert gained.value is not None
     assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
     assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
     assert ("clipped" in gained.parts) == (score == "log-loss")
-    none = _one(asked, *_rows(1500, power=1.0))
+    none = _improvement(options_of_request, *_rows(1500, power=1.0))
     assert none.value is not None
     assert none.value < gained.interval[0] / 2
 
@@ -49,8 +49,8 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     for train, held in KFold(7, shuffle=True, random_state=11).split(order):
         fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p[order[train]], y[order[train]])
         q[order[held]] = fitted.predict(p[order[held]])
-    found = _one({"method": "isotonic", "folds": 7}, p, y, seed=11)
-    assert found.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
+    gain = _improvement({"method": "isotonic", "folds": 7}, p, y, seed=11)
+    assert gain.value == pytest.approx(np.mean((p - y) ** 2) - np.mean((q - y) ** 2), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -58,14 +58,14 @@ def test_each_fold_is_calibrated_by_the_others() -> None:
     ("method", "score"), [("temperature", "brier"), ("ets", "log-loss"), ("iop-diagonal", "brier")]
 )
 def test_overconfident_vectors_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
-    asked = {"method": method, "score": score, "folds": 3}
+    options_of_request = {"method": method, "score": score, "folds": 3}
     logits, labels, truth = calibrant.logistic_normal(1200, n_classes=4, temperature=2.0, accuracy=0.7, seed=0)
-    gained = _one(asked, logits, labels, scale="logit", reduction="canonical", interval=0.95)
+    gained = _improvement(options_of_request, logits, labels, scale="logit", reduction="canonical", interval=0.95)
     assert gained.interval is not None
     assert gained.value is not None
     assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
     assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
-    none = _one(asked, truth, labels, reduction="canonical")
+    none = _improvement(options_of_request, truth, labels, reduction="canonical")
     assert none.value is not None
     assert none.value < gained.interval[0] / 2
 
@@ -79,25 +79,25 @@ def test_vectors_of_a_fold_are_calibrated_by_the_other_folds() -> None:
         q[fold == number] = fitted.apply(P[fold == number])
     one_hot = np.eye(P.shape[1])[y]
     expected = np.mean(((P - one_hot) ** 2).sum(axis=1) - ((q - one_hot) ** 2).sum(axis=1))
-    found = _one({"method": "ets", "folds": 5}, P, y, reduction="canonical", seed=3)
-    assert found.value == pytest.approx(expected, abs=1e-12)
+    gain = _improvement({"method": "ets", "folds": 5}, P, y, reduction="canonical", seed=3)
+    assert gain.value == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_default_method_depends_on_the_subject_and_is_in_the_definition() -> None:
     P, y = draw_classes(150)
-    assert _one({}, P, y, reduction="canonical").definition["method"] == "temperature"
-    assert _one({}, P, y, reduction="confidence").definition["method"] == "platt"
+    assert _improvement({}, P, y, reduction="canonical").definition["method"] == "temperature"
+    assert _improvement({}, P, y, reduction="confidence").definition["method"] == "platt"
     assert (
-        _one({}, P, y, reduction="canonical").value
-        == _one({"method": "temperature"}, P, y, reduction="canonical").value
+        _improvement({}, P, y, reduction="canonical").value
+        == _improvement({"method": "temperature"}, P, y, reduction="canonical").value
     )
 
 
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic"])
 def test_a_method_of_an_event_has_no_improvement_of_vectors(method: str) -> None:
-    found = _one({"method": method}, *draw_classes(60), reduction="canonical")
-    assert found.value is None
-    assert found.problem == (
+    gain = _improvement({"method": method}, *draw_classes(60), reduction="canonical")
+    assert gain.value is None
+    assert gain.problem == (
         f"no value: the method {method} is of an event; for the whole vector use temperature, ets, iop-diagonal"
     )
 
@@ -118,9 +118,9 @@ def test_the_influence_is_the_paired_difference_less_its_mean() -> None:
     p, y = _rows(100)
     w = np.random.default_rng(1).random(100)
     before, after = Event(p, y.astype(np.int8), w), Event(p**0.5, y.astype(np.int8), w)
-    value, influence = improvement(before, after, "brier")
+    gain, influence = improvement(before, after, "brier")
     gained = (p - y) ** 2 - (p**0.5 - y) ** 2
-    assert value == pytest.approx(np.average(gained, weights=w))
+    assert gain == pytest.approx(np.average(gained, weights=w))
     assert influence == pytest.approx(gained - np.average(gained, weights=w))
 
 
@@ -131,32 +131,32 @@ def test_rows_of_weight_zero_and_the_order_of_rows_do_not_matter() -> None:
     w = np.random.default_rng(2).integers(0, 3, 300)
     order = np.random.default_rng(3).permutation(300)
     for method in ("platt", "isotonic"):
-        asked = {"method": method, "score": "log-loss"}
-        one = _one(asked, p, y, weights=w, interval=0.9)
-        other = _one(asked, p[order], y[order], weights=w[order], interval=0.9)
-        kept = _one(asked, p[w > 0], y[w > 0], weights=w[w > 0], interval=0.9)
-        assert one.value == pytest.approx(other.value, rel=1e-9)
-        assert one.value == pytest.approx(kept.value, rel=1e-9)
-        assert one.interval == pytest.approx(other.interval, rel=1e-6)
-        assert one.interval == pytest.approx(kept.interval, rel=1e-6)
+        options_of_request = {"method": method, "score": "log-loss"}
+        first = _improvement(options_of_request, p, y, weights=w, interval=0.9)
+        other = _improvement(options_of_request, p[order], y[order], weights=w[order], interval=0.9)
+        restricted = _improvement(options_of_request, p[w > 0], y[w > 0], weights=w[w > 0], interval=0.9)
+        assert first.value == pytest.approx(other.value, rel=1e-9)
+        assert first.value == pytest.approx(restricted.value, rel=1e-9)
+        assert first.interval == pytest.approx(other.interval, rel=1e-6)
+        assert first.interval == pytest.approx(restricted.interval, rel=1e-6)
 
 
 def test_pooled_events_of_a_row_share_a_fold() -> None:
     P, y = draw_classes(90)
-    found = _one({}, P, y, reduction="pooled", interval=0.9)
-    assert found.value is not None
-    assert found.interval is not None
-    again = _one({}, P[::-1].copy(), y[::-1].copy(), reduction="pooled")
-    assert again.value == pytest.approx(found.value, rel=1e-9)
+    gain = _improvement({}, P, y, reduction="pooled", interval=0.9)
+    assert gain.value is not None
+    assert gain.interval is not None
+    again = _improvement({}, P[::-1].copy(), y[::-1].copy(), reduction="pooled")
+    assert again.value == pytest.approx(gain.value, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("p", "y"), [([0.1, 0.5, 0.9], [0, 1, 1]), (np.linspace(0, 1, 30).tolist(), [1] * 30)], ids=["few", "one class"]
 )
 def test_a_failed_fit_is_a_problem_of_the_improvement(p: list[float], y: list[int]) -> None:
-    found = _one({}, p, y)
-    assert found.value is None
-    assert (found.problem or "").startswith("no value: ")
+    gain = _improvement({}, p, y)
+    assert gain.value is None
+    assert (gain.problem or "").startswith("no value: ")
 
 
 def test_a_given_map_has_its_improvement_of_the_scores() -> None:
@@ -167,14 +167,14 @@ def test_a_given_map_has_its_improvement_of_the_scores() -> None:
     assert report.after is not None
     assert report.improvement is not None
     assert list(report.improvement) == ["brier", "log-loss"]
-    for key, found in report.improvement.items():
+    for key, gain in report.improvement.items():
         before, after = report.measures[key].value, report.after[key].value
         assert before is not None
         assert after is not None
-        assert found.interval is not None
-        assert found.value == pytest.approx(before - after)
-        assert 0.0 < found.interval[0] < before - after < found.interval[1]
-        assert found.definition == {
+        assert gain.interval is not None
+        assert gain.value == pytest.approx(before - after)
+        assert 0.0 < gain.interval[0] < before - after < gain.interval[1]
+        assert gain.definition == {
             "name": "improvement",
             "score": key,
             "interval": 0.95,
@@ -193,10 +193,10 @@ def test_a_given_map_has_its_improvement_of_the_scores() -> None:
 
 def test_one_row_has_an_improvement_without_an_interval() -> None:
     fitted = calibrant.fit("platt", *_rows())
-    found = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
-    assert found is not None
-    assert found["brier"].value is not None
-    assert found["brier"].problem == "no interval: an interval needs at least two rows"
+    improvements = calibrant.evaluate([0.3], [1], map=fitted, interval=0.9, measures=["brier"]).improvement
+    assert improvements is not None
+    assert improvements["brier"].value is not None
+    assert improvements["brier"].problem == "no interval: an interval needs at least two rows"
 
 
 @pytest.mark.slow
@@ -207,10 +207,10 @@ def test_the_interval_of_an_improvement_covers_it() -> None:
     assert truth is not None
     held = 0
     for seed in range(100):
-        found = calibrant.evaluate(*_rows(300, seed), map=fitted, measures=["brier"], interval=0.9).improvement
-        assert found is not None
-        assert found["brier"].interval is not None
-        low, high = found["brier"].interval
+        improvements = calibrant.evaluate(*_rows(300, seed), map=fitted, measures=["brier"], interval=0.9).improvement
+        assert improvements is not None
+        assert improvements["brier"].interval is not None
+        low, high = improvements["brier"].interval
         held += low <= (truth["brier"].value or 0.0) <= high
     assert 80 <= held <= 98
 

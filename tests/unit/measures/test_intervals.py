@@ -55,19 +55,21 @@ def test_predictions_close_to_0_or_1_have_an_interval_as_those_of_0_and_1(p: flo
     y = np.arange(300) % 2
     for binning in ("equal-mass", "equal-width"):
         measure = {"name": "ece", "binning": binning}
-        near, at = (calibrant.evaluate(np.full(300, q), y, measures=[measure], interval=0.95) for q in (p, round(p)))
-        assert near["ece"].interval == pytest.approx(at["ece"].interval, abs=0.01)
+        near, certain = (
+            calibrant.evaluate(np.full(300, q), y, measures=[measure], interval=0.95) for q in (p, round(p))
+        )
+        assert near["ece"].interval == pytest.approx(certain["ece"].interval, abs=0.01)
 
 
 def test_miscalibrated_bins_do_not_widen_the_interval_of_others() -> None:
     """The variance of 5,000 labels is 1,900 times that of their predictions near 0; ten rows lie in another bin."""
     p = np.concatenate([np.full(5000, 0.0001), np.full(10, 0.5)])
     y = np.concatenate([np.arange(5000) % 4 == 0, np.arange(10) % 2]).astype(int)
-    found = calibrant.evaluate(p, y, measures=[{"name": "mce", "binning": "equal-width"}], interval=0.95)
-    interval = found["mce"].interval
+    report = calibrant.evaluate(p, y, measures=[{"name": "mce", "binning": "equal-width"}], interval=0.95)
+    interval = report["mce"].interval
     assert interval is not None
     # Four standard deviations of ten labels.
-    assert interval[1] < (found["mce"].value or 0.0) + 4.0 * np.sqrt(0.25 / 10)
+    assert interval[1] < (report["mce"].value or 0.0) + 4.0 * np.sqrt(0.25 / 10)
 
 
 def test_the_same_seed_gives_the_same_interval(golden_event: Event) -> None:
@@ -92,11 +94,11 @@ def test_rows_without_variation_have_no_interval_but_the_reason(p: Any, y: Any, 
     event = Event(np.array(p), np.array(y, np.int8))
     inline = [name for name, entry in calibrant.MEASURES.items() if entry.runs == "inline" and name != "sharpness"]
     for request in read_requests(inline):
-        found = request.compute(event, Resampling(level, 100, 0))
-        if found.interval is not None:
-            assert found.interval[1] - found.interval[0] > 1e-12, request.key
+        measure = request.compute(event, Resampling(level, 100, 0))
+        if measure.interval is not None:
+            assert measure.interval[1] - measure.interval[0] > 1e-12, request.key
         else:  # a test needs none
-            assert found.problem is not None or found.p_value is not None
+            assert measure.problem is not None or measure.p_value is not None
     assert read_requests(["ece"])[0].compute(event, Resampling(level, 100, 0)).interval is None
 
 
@@ -111,15 +113,15 @@ def test_bins_of_one_row_are_named_unless_they_are_few() -> None:
 def test_an_in_sample_value_of_0_has_no_interval() -> None:
     p, y = np.linspace(0.05, 0.95, 400), (np.arange(400) % 3 == 0).astype(int)
     fitted = calibrant.fit("isotonic", p, y)
-    found = calibrant.evaluate(p, y, map=fitted, interval=0.95, resamples=100)
-    assert found.after is not None
-    assert found.after["ece"].interval is None
-    assert "by chance" in (found.after["ece"].problem or "")
+    report = calibrant.evaluate(p, y, map=fitted, interval=0.95, resamples=100)
+    assert report.after is not None
+    assert report.after["ece"].interval is None
+    assert "by chance" in (report.after["ece"].problem or "")
 
 
 def test_constant_predictions_have_a_known_sharpness() -> None:
-    found = calibrant.evaluate([0.5] * 20, [0, 1] * 10, measures=["sharpness"], interval=0.95)
-    assert found["sharpness"].interval == (0.0, 0.0)
+    report = calibrant.evaluate([0.5] * 20, [0, 1] * 10, measures=["sharpness"], interval=0.95)
+    assert report["sharpness"].interval == (0.0, 0.0)
 
 
 def test_a_gap_between_groups_without_variation_has_no_interval() -> None:
@@ -151,11 +153,11 @@ def test_counted_rows_are_resampled_as_the_rows_that_they_count() -> None:
     random = np.random.default_rng(5)
     p = np.repeat(np.linspace(0.1, 0.9, 9), 100)
     y = (random.random(len(p)) < p**2).astype(np.int8)
-    (asked,) = read_requests(["ece-by-chance"])
+    (request,) = read_requests(["ece-by-chance"])
     cells = np.unique(np.column_stack([p, y]), axis=0, return_counts=True)
     counted = Event(cells[0][:, 0], cells[0][:, 1].astype(np.int8), cells[1].astype(np.float64))
-    found = [asked.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
-    by_row, by_count = (np.subtract(*ends[::-1]) for result in found if (ends := result.interval) is not None)
+    measures = [request.compute(event, Resampling(0.9, 400)) for event in (Event(p, y), counted)]
+    by_row, by_count = (np.subtract(*ends[::-1]) for measure in measures if (ends := measure.interval) is not None)
     assert by_count == pytest.approx(by_row, rel=0.15)
 
 
@@ -163,11 +165,11 @@ def test_an_interval_that_bias_moves_away_from_the_value_is_none() -> None:
     """Resample 40 rows in 15 bins: fewer distinct rows have larger bins."""
     p, y = draw_event(40)
     for n_bins, reason in ((15, "resamples are biased by more than their spread"), (2, "")):
-        (found,) = calibrant.evaluate(
+        (measure,) = calibrant.evaluate(
             p, y, measures=[{"name": "l2-bias", "n_bins": n_bins}], interval=0.9
         ).measures.values()
-        assert reason in (found.problem or "")
-        assert (found.interval is None) == bool(reason)
+        assert reason in (measure.problem or "")
+        assert (measure.interval is None) == bool(reason)
 
 
 @pytest.mark.parametrize("measure", ["ece", "mce", "rmsce", "ece-sweep"])
@@ -185,9 +187,9 @@ def test_an_interval_excludes_calibration_if_so_few_positives_of_a_rare_event_ar
 def test_the_variance_under_a_gap_is_that_of_each_class() -> None:
     p = np.tile([0.96, 0.02, 0.02], (300, 1))
     labels = np.repeat([0, 1, 2], [294, 3, 3])
-    found = calibrant.evaluate(p, labels, measures=["cwce"], reduction="classwise", interval=0.95)["cwce"].interval
-    assert found is not None
-    assert found[0] == 0.0
+    interval = calibrant.evaluate(p, labels, measures=["cwce"], reduction="classwise", interval=0.95)["cwce"].interval
+    assert interval is not None
+    assert interval[0] == 0.0
 
 
 _WIDE = {"name": "ece", "binning": "equal-width", "closed": "right", "norm": 2, "as": "wide"}
@@ -217,13 +219,13 @@ def test_measures_share_resamples_of_each_class() -> None:
     rows = random.integers(0, 150, (10, 80))
     together, alone = repeated(requests, classes, {request.key: request.key == "ece" for request in requests})
     assert [request.key for request in alone] == ["brier"]
-    found = together(rows)
-    assert list(found) == ["ece", "ece-sweep", "ks", "wide"]
+    distances = together(rows)
+    assert list(distances) == ["ece", "ece-sweep", "ks", "wide"]
     for request in requests:
-        if request.key in found:
-            results = [request.compute(classes.rows(own)) for own in rows]
-            expected = [result.debiased if request.key == "ece" else result.value for result in results]
-            assert found[request.key] == pytest.approx(expected, abs=1e-12)
+        if request.key in distances:
+            measures = [request.compute(classes.rows(own)) for own in rows]
+            expected = [measure.debiased if request.key == "ece" else measure.value for measure in measures]
+            assert distances[request.key] == pytest.approx(expected, abs=1e-12)
 
 
 def test_weights_need_one_resample_at_a_time() -> None:
@@ -243,5 +245,5 @@ def test_a_new_value_of_an_option_needs_one_resample_at_a_time(value: object) ->
 @pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.9, 0.975, 1.0])
 @pytest.mark.parametrize("shape", [(1,), (2,), (7,), (400,), (30, 257)])
 def test_a_quantile_is_that_of_numpy(shape: tuple[int, ...], share: float) -> None:
-    values = np.random.default_rng(0).standard_normal(shape)
-    assert np.array_equal(quantile(values, share), np.quantile(values, share, axis=-1))
+    draws = np.random.default_rng(0).standard_normal(shape)
+    assert np.array_equal(quantile(draws, share), np.quantile(draws, share, axis=-1))

@@ -19,14 +19,16 @@ Array = npt.NDArray[np.float64]
 
 
 def _of_squares(square: Array, kernel: Kernel, h: float) -> Array:
-    found: Array = np.exp(-square / (2 * h * h)) if kernel == "gaussian" else np.exp(-np.sqrt(square) / h)
-    return found
+    kernel_of_squares: Array = np.exp(-square / (2 * h * h)) if kernel == "gaussian" else np.exp(-np.sqrt(square) / h)
+    return kernel_of_squares
 
 
 def _ask(p: Any, y: Any, *, reduction: str | None = None, interval: float | None = None, **options: Any) -> Any:
-    asked = {"name": options.pop("name", "skce"), **options, "as": "it"}
-    given = {name: asked.pop(name) for name in ("weights", "weights_kind") if name in asked}
-    report = calibrant.evaluate(p, y, measures=[asked], reduction=reduction, interval=interval, resamples=200, **given)
+    request = {"name": options.pop("name", "skce"), **options, "as": "it"}
+    weights = {name: request.pop(name) for name in ("weights", "weights_kind") if name in request}
+    report = calibrant.evaluate(
+        p, y, measures=[request], reduction=reduction, interval=interval, resamples=200, **weights
+    )
     return report.measures["it"]
 
 
@@ -40,13 +42,13 @@ def _classes(n: int, K: int, seed: int, power: float = 1.0) -> tuple[Array, npt.
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_the_examples_that_its_authors_publish(number: int) -> None:
+def test_the_values_are_those_of_the_examples_of_the_authors(number: int) -> None:
     example = json.loads(GOLDEN.read_text("utf-8"))["examples"][number]
     predictions = np.array(example["predictions"])
     reduction = "binary" if predictions.ndim == 1 else "canonical"
-    for estimator, value in (("unbiased", example["published"]), ("biased", example["biased"])):
-        found = _ask(predictions, example["labels"], reduction=reduction, kernel="laplacian", estimator=estimator)
-        assert found.value == pytest.approx(value, abs=1e-12)
+    for estimator, published in (("unbiased", example["published"]), ("biased", example["biased"])):
+        answer = _ask(predictions, example["labels"], reduction=reduction, kernel="laplacian", estimator=estimator)
+        assert answer.value == pytest.approx(published, abs=1e-12)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -57,9 +59,9 @@ def test_sums_without_pairs_are_those_over_all_pairs(kernel: Kernel, h: float) -
     y, w = random.integers(0, 2, len(p)).astype(np.int8), random.random(len(p))
     k = _of_squares((p[:, None] - p) ** 2, kernel, h)
     r = y - p
-    found = event_sums(Event(p, y).cells, kernel, h)
-    assert found.all == pytest.approx(r @ k @ r, abs=1e-11)
-    assert found.own == pytest.approx(r @ r)
+    sums = event_sums(Event(p, y).cells, kernel, h)
+    assert sums.all == pytest.approx(r @ k @ r, abs=1e-11)
+    assert sums.own == pytest.approx(r @ r)
     weighted = event_sums(Event(p, y, w, "importance").cells, kernel, h)
     assert weighted.all == pytest.approx((w * r) @ k @ (w * r), abs=1e-11)
     assert weighted.own == pytest.approx((w * r) @ (w * r))
@@ -75,28 +77,28 @@ def test_blocks_of_vectors_are_all_pairs_of_them(kernel: Kernel) -> None:
     k = _of_squares(((P[:, None] - P) ** 2).sum(axis=2), kernel, 0.7)
     r = np.eye(3)[y] - P
     inner = r @ r.T * np.outer(w, w)
-    found = vector_sums(Vector(P, y, w, "importance"), kernel, 0.7)
-    assert found.all == pytest.approx((k * inner).sum(), rel=1e-9)
-    assert found.own == pytest.approx(np.trace(inner), rel=1e-12)
-    assert 0.0 <= found.p_value < 1e-6
-    np.testing.assert_allclose(found.by_row, (k * (r @ r.T)) @ w, rtol=1e-9, atol=1e-9)
+    sums = vector_sums(Vector(P, y, w, "importance"), kernel, 0.7)
+    assert sums.all == pytest.approx((k * inner).sum(), rel=1e-9)
+    assert sums.own == pytest.approx(np.trace(inner), rel=1e-12)
+    assert 0.0 <= sums.p_value < 1e-6
+    np.testing.assert_allclose(sums.by_row, (k * (r @ r.T)) @ w, rtol=1e-9, atol=1e-9)
 
 
 def test_the_mean_and_the_spread_under_calibration_are_those_of_drawn_labels() -> None:
     """What the gamma law is fitted to: checked through the p-value's median and tail on drawn labels."""
     P, _ = _classes(150, 4, 3)
     random = np.random.default_rng(4)
-    found = []
+    p_values = []
     for _ in range(300):
         y = (random.random(150)[:, None] > P.cumsum(axis=1)).sum(axis=1).clip(0, 3)
-        found.append(vector_sums(Vector(P, y), "gaussian", 1.0).p_value)
+        p_values.append(vector_sums(Vector(P, y), "gaussian", 1.0).p_value)
     steps = (np.arange(300) + 0.5) / 300
-    assert np.abs(np.sort(found) - steps).max() < 0.1
+    assert np.abs(np.sort(p_values) - steps).max() < 0.1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"name": "mmce"},
         {"kernel": "gaussian"},
@@ -105,16 +107,16 @@ def test_the_mean_and_the_spread_under_calibration_are_those_of_drawn_labels() -
     ],
     ids=str,
 )
-def test_p_values_of_calibrated_rows_are_uniform_and_those_of_others_small(asked: dict[str, Any]) -> None:
+def test_p_values_of_calibrated_rows_are_uniform_and_those_of_others_small(options: dict[str, Any]) -> None:
     random = np.random.default_rng(5)
-    found = []
+    p_values = []
     for _ in range(300):
         p = random.random(300)
-        found.append(_ask(p, (random.random(300) < p).astype(int), **asked).p_value)
+        p_values.append(_ask(p, (random.random(300) < p).astype(int), **options).p_value)
     steps = (np.arange(300) + 0.5) / 300
-    assert np.abs(np.sort(found) - steps).max() < 0.1
+    assert np.abs(np.sort(p_values) - steps).max() < 0.1
     p = random.random(3000)
-    assert _ask(p**2, (random.random(3000) < p).astype(int), **asked).p_value < 1e-3
+    assert _ask(p**2, (random.random(3000) < p).astype(int), **options).p_value < 1e-3
 
 
 def test_a_block_is_the_unbiased_estimate_of_its_rows() -> None:
@@ -122,13 +124,13 @@ def test_a_block_is_the_unbiased_estimate_of_its_rows() -> None:
     event = Event(random.random(25), random.integers(0, 2, 25).astype(np.int8))
     order = random.permutation(25)
     mean, error, blocks = block_means(25, event_pairs(event, "laplacian", 0.5), 8, order)
-    each = [
+    of_blocks = [
         event_sums(Event(event.p[rows], event.y[rows]).cells, "laplacian", 0.5).unbiased
         for rows in order[:24].reshape(3, 8)
     ]
     assert blocks == 3
-    assert mean == pytest.approx(np.mean(each))
-    assert error == pytest.approx(np.std(each, ddof=1) / np.sqrt(3))
+    assert mean == pytest.approx(np.mean(of_blocks))
+    assert error == pytest.approx(np.std(of_blocks, ddof=1) / np.sqrt(3))
 
 
 def test_blocks_take_rows_that_count_alike_and_enough_of_them() -> None:
@@ -156,20 +158,20 @@ def test_certain_and_right_predictions_have_no_error_and_wrong_ones_are_refuted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [{"name": "mmce"}, {"estimator": "biased"}], ids=str)
-def test_the_interval_holds_the_truth_of_a_power(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"name": "mmce"}, {"estimator": "biased"}], ids=str)
+def test_the_interval_holds_the_truth_of_a_power(options: dict[str, Any]) -> None:
     """The truth counts every row with both labels in the shares of its true probability."""
     random = np.random.default_rng(9)
     c = random.random(20_000)
     for power in (1.0, 1.5):
         p = np.tile(c**power, 2)
         shares = np.concatenate([1 - c, c]).tolist()
-        truth = _ask(p, np.repeat([0, 1], 20_000), weights=shares, **asked).value
+        truth = _ask(p, np.repeat([0, 1], 20_000), weights=shares, **options).value
         hits = 0
         for _ in range(60):
             c_small = random.random(400)
-            found = _ask(c_small**power, (random.random(400) < c_small).astype(int), interval=0.9, **asked)
-            hits += found.interval[0] <= truth + 1e-6 and truth <= found.interval[1]
+            answer = _ask(c_small**power, (random.random(400) < c_small).astype(int), interval=0.9, **options)
+            hits += answer.interval[0] <= truth + 1e-6 and truth <= answer.interval[1]
         assert hits >= 60 * 0.9 - 3.5 * np.sqrt(60 * 0.09)
 
 
@@ -184,8 +186,8 @@ def test_the_interval_of_a_vector_holds_the_truth_of_a_power(estimator: str) -> 
     truth = _ask(np.tile(sharp, (3, 1)), labels, reduction="canonical", weights=shares, estimator="biased").value
     hits = 0
     for seed in range(60):
-        found = _ask(*_classes(300, 3, seed, 2.0), reduction="canonical", interval=0.9, estimator=estimator)
-        hits += found.interval[0] <= truth <= found.interval[1]
+        answer = _ask(*_classes(300, 3, seed, 2.0), reduction="canonical", interval=0.9, estimator=estimator)
+        hits += answer.interval[0] <= truth <= answer.interval[1]
     assert hits >= 60 * 0.9 - 3.5 * np.sqrt(60 * 0.09)
 
 
@@ -209,10 +211,10 @@ def test_skce_is_a_proper_u_score_without_entropy_and_sharpness() -> None:
     def mean(off: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> float:
         return float(2 * (np.outer(off, off) * weights)[pairs].mean())
 
-    found = calibrant.evaluate(p, y, measures=["skce"])["skce"]
-    assert found.value == pytest.approx(mean(y - p, kernel))
-    assert found.parts == {"entropy": 0.0, "calibration": found.value, "sharpness": 0.0}
+    measure = calibrant.evaluate(p, y, measures=["skce"])["skce"]
+    assert measure.value == pytest.approx(mean(y - p, kernel))
+    assert measure.parts == {"entropy": 0.0, "calibration": measure.value, "sharpness": 0.0}
     calibration, sharpness = mean(p - truth, kernel), mean(p_y - truth, np.ones_like(kernel))
     assert calibration > 0.02
-    assert found.value == pytest.approx(calibration, abs=0.01)
+    assert measure.value == pytest.approx(calibration, abs=0.01)
     assert sharpness == pytest.approx(0.0, abs=2e-3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,24 +12,23 @@ from scipy.special import ndtri
 import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.net_benefit import combined, net_benefit, outcome_shares, weighted_sum
+from tests.clinical import EXACT, NAMES, clinical_rows
 from tests.rows import draw_distorted
 
 Array = npt.NDArray[np.float64]
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
-EXACT = json.loads((GOLDEN / "exact.json").read_text())
 
 
 def _measure(p: Any, y: Any, /, **options: Any) -> Any:
     weights = {key: options.pop(key) for key in ("weights", "weights_kind", "reduction") if key in options}
-    asked = {"name": "net-benefit", "as": "m", **options}
-    return calibrant.evaluate(p, y, measures=[asked], interval=0.95, **weights).measures["m"]
+    request = {"name": "net-benefit", "as": "m", **options}
+    return calibrant.evaluate(p, y, measures=[request], interval=0.95, **weights).measures["m"]
 
 
-@pytest.mark.parametrize("name", ["moderate_n500", "rare_n3000"])
+@pytest.mark.parametrize("name", NAMES)
 def test_net_benefit_has_the_exact_values(name: str) -> None:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
+    p, y, _ = clinical_rows(name)
     for threshold, exact in zip((0.05, 0.1, 0.2), EXACT[name]["net_benefit_at_.05_.10_.20"], strict=True):
-        assert _measure(rows[:, 0], rows[:, 1], threshold=threshold).value == pytest.approx(exact, abs=5e-11)
+        assert _measure(p, y, threshold=threshold).value == pytest.approx(exact, abs=5e-11)
 
 
 def test_a_prediction_equal_to_the_threshold_is_a_positive_decision() -> None:
@@ -66,16 +63,16 @@ def test_the_variance_of_the_interval_is_that_of_the_influence(kind: str | None,
     mass = len(p) if w is None else w.sum()
     scale = 1.0 if w is None else np.sqrt(w) if kind == "frequency" else w
     error = float(np.sqrt(np.sum((scale * influence) ** 2))) / mass
-    found = net_benefit(outcome_shares(event, np.array([0.4])), np.array([0.4]), 0.95, standardised=standardised)
-    assert float(found.high[0] - found.low[0]) / 2.0 == pytest.approx(float(ndtri(0.975)) * error, rel=0.005)
+    curve = net_benefit(outcome_shares(event, np.array([0.4])), np.array([0.4]), 0.95, standardised=standardised)
+    assert float(curve.high[0] - curve.low[0]) / 2.0 == pytest.approx(float(ndtri(0.975)) * error, rel=0.005)
 
 
 def test_the_interval_of_one_share_is_wilsons() -> None:
     n, k, z = 40, 3, float(ndtri(0.975))
     event = Event(np.full(n, 0.5), (np.arange(n) < k).astype(np.int8))
-    found = combined(outcome_shares(event, np.array([0.5])), (1.0, 0.0, 0.0, 0.0), 0.95)
+    share = combined(outcome_shares(event, np.array([0.5])), (1.0, 0.0, 0.0, 0.0), 0.95)
     centre, half = (k + z * z / 2.0) / (n + z * z), z * np.sqrt(k * (n - k) / n + z * z / 4.0) / (n + z * z)
-    assert [float(end[0]) for end in (found.value, found.low, found.high)] == pytest.approx(
+    assert [float(end[0]) for end in (share.value, share.low, share.high)] == pytest.approx(
         [k / n, centre - half, centre + half]
     )
 
@@ -83,17 +80,17 @@ def test_the_interval_of_one_share_is_wilsons() -> None:
 def test_pooled_events_have_an_interval_from_the_influence_of_rows() -> None:
     random = np.random.default_rng(2)
     probs, labels = random.dirichlet(np.ones(3), 80), random.integers(0, 3, 80)
-    found = _measure(probs, labels, threshold=0.4, reduction="pooled")
-    assert found.interval[0] < found.value < found.interval[1]
+    measure = _measure(probs, labels, threshold=0.4, reduction="pooled")
+    assert measure.interval[0] < measure.value < measure.interval[1]
 
 
 def test_rows_in_clusters_have_an_interval_from_the_influence_of_clusters() -> None:
     p, y = draw_distorted(200, 3)
     twice = [np.concatenate([part, part]) for part in (p, y, np.arange(200))]
     alone = calibrant.evaluate(p, y, measures=["net-benefit"], interval=0.95)["net-benefit"]
-    found = calibrant.evaluate(twice[0], twice[1], clusters=twice[2], measures=["net-benefit"], interval=0.95)
-    assert found["net-benefit"].value == pytest.approx(alone.value)
-    assert found["net-benefit"].interval == pytest.approx(alone.interval, abs=0.01)
+    report = calibrant.evaluate(twice[0], twice[1], clusters=twice[2], measures=["net-benefit"], interval=0.95)
+    assert report["net-benefit"].value == pytest.approx(alone.value)
+    assert report["net-benefit"].interval == pytest.approx(alone.interval, abs=0.01)
 
 
 @pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.0}, {"threshold": "0.5"}, {"standardised": 1}])

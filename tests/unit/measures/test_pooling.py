@@ -93,16 +93,16 @@ def test_an_evaluation_pools_slope_intercept_ratio_and_auroc_over_its_groups() -
     assert report.pooled is not None
     assert list(report.pooled) == measures[:-1]
     assert [pooled.scale for pooled in report.pooled.values()] == ["identity", "identity", "log", "logit"]
-    found: Any = report.pooled
-    for key, pooled in found.items():
-        values = [float(group[key]) for group in report.groups.values()]
-        assert min(values) < pooled.value < max(values)
+    pooled_measures: Any = report.pooled
+    for key, pooled in pooled_measures.items():
+        of_groups = [float(group[key]) for group in report.groups.values()]
+        assert min(of_groups) < pooled.value < max(of_groups)
         assert pooled.prediction_interval[0] < pooled.interval[0] < pooled.interval[1] < pooled.prediction_interval[1]
     assert report.to_dict()["pooled"]["oe-ratio"]["groups"] == 5
     assert float(report.pooled["auroc"]) < 1.0
 
 
-def test_without_intervals_or_groups_nothing_is_pooled() -> None:
+def test_nothing_is_pooled_without_intervals_or_groups() -> None:
     p, y, groups = _centres(100, 3, 0.1, 1)
     assert calibrant.evaluate(p, y.astype(int), groups=groups, measures=["oe-ratio"]).pooled is None
     assert calibrant.evaluate(p, y.astype(int), measures=["oe-ratio"], interval=0.9).pooled is None
@@ -117,9 +117,9 @@ def test_a_centre_without_events_is_left_out_and_counted() -> None:
         p, y.astype(int), groups=groups, measures=["calibration-slope", "oe-ratio"], interval=0.95, resamples=100
     ).pooled
     assert pooled is not None
-    for found in pooled.values():
-        assert found.groups == 3
-        assert found.problem == "1 of 4 groups without an interval are left out"
+    for measure in pooled.values():
+        assert measure.groups == 3
+        assert measure.problem == "1 of 4 groups without an interval are left out"
     y[:300] = 0.0
     none = calibrant.evaluate(
         p, y.astype(int), groups=groups, measures=["oe-ratio"], interval=0.95, resamples=100

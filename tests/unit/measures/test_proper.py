@@ -28,11 +28,11 @@ def test_scores_are_those_of_scikit_learn() -> None:
     event = drawn_event()
     w = np.random.default_rng(1).random(len(event))
     for weights in (None, w):
-        at = {"weights": weights}
+        options = {"weights": weights}
         brier = brier_score_loss(event.y, event.p, sample_weight=weights)
-        assert answer_of("brier", *rows_of(event), **at).value == pytest.approx(brier)
+        assert answer_of("brier", *rows_of(event), **options).value == pytest.approx(brier)
         loss = log_loss(event.y, event.p, sample_weight=weights)
-        assert answer_of("log-loss", *rows_of(event), **at).value == pytest.approx(loss)
+        assert answer_of("log-loss", *rows_of(event), **options).value == pytest.approx(loss)
 
 
 def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
@@ -49,12 +49,12 @@ def test_two_columns_are_binary_and_the_sum_over_both_is_twice_that() -> None:
     assert theirs - whole.value > 0.3
 
 
-def test_log_loss_clips_at_the_spacing_of_doubles_and_tells_how_often() -> None:
+def test_log_loss_clips_at_the_spacing_of_doubles_and_counts_the_clipped_rows() -> None:
     p, y = np.array([0.0, 0.0, 1.0, 1.0, 0.5]), np.array([1, 0, 0, 1, 1])
-    found = answer_of("log-loss", p, y)
+    answer = answer_of("log-loss", p, y)
     by_hand = (2 * 52 * np.log(2.0) + 2 * CLIP + np.log(2.0)) / 5
-    assert found.value == pytest.approx(by_hand, rel=1e-12)
-    assert found.parts == {"clipped": 4}
+    assert answer.value == pytest.approx(by_hand, rel=1e-12)
+    assert answer.parts == {"clipped": 4}
     assert answer_of("log-loss", p, y, reduction="canonical").value == pytest.approx(by_hand, rel=1e-12)
     assert answer_of("log-loss", p, y, weights=[0, 1, 1, 1, 1]).parts == {"clipped": 3}
 
@@ -149,22 +149,22 @@ def test_influences_have_mean_zero_and_are_what_a_row_moves(score: ScoreName) ->
 
 @pytest.mark.parametrize("name", ["brier", "root-brier", "log-loss", "upper-bound", "sharpness"])
 def test_intervals_are_as_wide_as_the_spread_of_fresh_values(name: str) -> None:
-    widths, values = [], []
+    widths, estimates = [], []
     for seed in range(60):
         event = drawn_event(400, seed, digits=9)
-        found = answer_of(name, *rows_of(event), interval=0.95)
-        assert found.interval is not None
-        assert found.value is not None
-        assert found.interval[0] < found.value < found.interval[1]
-        widths.append(found.interval[1] - found.interval[0])
-        values.append(found.value)
-    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.std(values), rel=0.3)
+        answer = answer_of(name, *rows_of(event), interval=0.95)
+        assert answer.interval is not None
+        assert answer.value is not None
+        assert answer.interval[0] < answer.value < answer.interval[1]
+        widths.append(answer.interval[1] - answer.interval[0])
+        estimates.append(answer.value)
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.std(estimates), rel=0.3)
 
 
 def test_a_perfect_root_brier_score_has_no_interval() -> None:
-    found = answer_of("root-brier", [0.0, 1.0, 1.0], [0, 1, 1], interval=0.9)
-    assert found.interval is None
-    assert "vary too little" in (found.problem or "")
+    answer = answer_of("root-brier", [0.0, 1.0, 1.0], [0, 1, 1], interval=0.9)
+    assert answer.interval is None
+    assert "vary too little" in (answer.problem or "")
 
 
 def test_resampling_levels_do_not_move_values() -> None:

@@ -28,8 +28,8 @@ def _ask(event: Event | Vector, **options: Any) -> MeasureResult:
 
 def _naive(confidence: Any, wrong: Any, rejected: int, ratio: float) -> float:
     """Reject so many rows, the least confident first, and count."""
-    kept = np.argsort(confidence, kind="stable")[rejected:]
-    return float(ratio * wrong[kept].sum() + rejected) / len(wrong)
+    accepted = np.argsort(confidence, kind="stable")[rejected:]
+    return float(ratio * wrong[accepted].sum() + rejected) / len(wrong)
 
 
 def test_the_cost_is_what_counting_gives_without_ties() -> None:
@@ -37,8 +37,8 @@ def test_the_cost_is_what_counting_gives_without_ties() -> None:
     p, y = random.random(200), random.integers(0, 2, 200).astype(np.int8)
     event = Event(p, y, decided=True)
     for rejected in (0, 1, 20, 150, 200):
-        found = _ask(event, abstention=rejected / 200, cost_ratio=4.0)
-        assert found.value == pytest.approx(_naive(p, 1 - y, rejected, 4.0), abs=1e-12)
+        answer = _ask(event, abstention=rejected / 200, cost_ratio=4.0)
+        assert answer.value == pytest.approx(_naive(p, 1 - y, rejected, 4.0), abs=1e-12)
 
 
 def test_ties_are_rejected_at_random_in_expectation() -> None:

@@ -28,26 +28,26 @@ def _event(n: int, bend: float, seed: int = 0) -> Event:
     return Event((1.0 - bend) * c + bend * c**2, (random.random(n) < c).astype(np.int8))
 
 
-def _of(asked: dict[str, Any], subject: Event | Classes | Vector, resampling: Resampling = FEW) -> MeasureResult:
-    return read_requests([{"name": "decomposition", **asked}])[0].compute(subject, resampling)
+def _of(options: dict[str, Any], subject: Event | Classes | Vector, resampling: Resampling = FEW) -> MeasureResult:
+    return read_requests([{"name": "decomposition", **options}])[0].compute(subject, resampling)
 
 
-def _ends(asked: dict[str, Any], subject: Event, resampling: Resampling = FEW) -> tuple[float, float]:
-    found = _of(asked, subject, resampling).interval
-    assert found is not None
-    return found
+def _ends(options: dict[str, Any], subject: Event, resampling: Resampling = FEW) -> tuple[float, float]:
+    interval = _of(options, subject, resampling).interval
+    assert interval is not None
+    return interval
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize("options", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize("bend", [0.0, 0.6])
-def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, Any], bend: float) -> None:
+def test_intervals_hold_the_truth_about_as_often_as_they_say(options: dict[str, Any], bend: float) -> None:
     """20 batches: at a coverage of .9 fewer than 14 hits have probability .002."""
     event = _event(20_000, bend, 99)
     c = event.p if bend == 0.0 else (np.sqrt((1.0 - bend) ** 2 + 4.0 * bend * event.p) - 1.0 + bend) / (2.0 * bend)
     both = Event(np.tile(event.p, 2), np.repeat(np.array([0, 1], np.int8), 20_000), np.concatenate([1.0 - c, c]))
-    truth = _of(asked, both, PLAIN).value or 0.0
-    ends = np.array([_ends(asked, _event(500, bend, seed)) for seed in range(20)])
+    truth = _of(options, both, PLAIN).value or 0.0
+    ends = np.array([_ends(options, _event(500, bend, seed)) for seed in range(20)])
     hits = np.count_nonzero((ends[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= ends[:, 1]))
     assert hits >= 14
     # Of 500 rows, those far from calibrated are almost always distinguished from calibrated ones.
@@ -56,34 +56,34 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(asked: dict[str, An
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize("options", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize("kind", ["plain", "frequency", "importance"])
-def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(asked: dict[str, Any], kind: Any) -> None:
+def test_intervals_depend_on_the_seed_and_not_on_the_order_of_rows(options: dict[str, Any], kind: Any) -> None:
     random = np.random.default_rng(1)
     event = _event(900, 0.5)
     if kind != "plain":
         event = replace(event, w=random.exponential(size=900), kind=kind)
-    result = _of(asked, event)
-    assert result.value is not None
-    assert result.interval is not None
-    ends = result.interval
-    assert ends[0] <= result.value <= ends[1]
-    assert _ends(asked, event, replace(FEW, seed=4)) != ends
-    assert _ends(asked, event.rows(random.permutation(900))) == ends
+    measure = _of(options, event)
+    assert measure.value is not None
+    assert measure.interval is not None
+    ends = measure.interval
+    assert ends[0] <= measure.value <= ends[1]
+    assert _ends(options, event, replace(FEW, seed=4)) != ends
+    assert _ends(options, event.rows(random.permutation(900))) == ends
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
-def test_frequencies_are_rows_and_importances_are_ratios(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+def test_frequencies_are_rows_and_importances_are_ratios(options: dict[str, Any]) -> None:
     event = _event(300, 0.5)
     w = np.random.default_rng(2).integers(0, 4, 300).astype(np.float64)
     twice = event.rows(np.repeat(np.arange(300), w.astype(np.int64)))
-    assert _ends(asked, replace(event, w=w)) == pytest.approx(_ends(asked, twice), rel=1e-9, abs=1e-12)
+    assert _ends(options, replace(event, w=w)) == pytest.approx(_ends(options, twice), rel=1e-9, abs=1e-12)
     weighted = replace(event, w=w, kind="importance")
     scaled = replace(weighted, w=4.0 * w)
-    assert _ends(asked, scaled) == pytest.approx(_ends(asked, weighted), rel=1e-9, abs=1e-12)
+    assert _ends(options, scaled) == pytest.approx(_ends(options, weighted), rel=1e-9, abs=1e-12)
     even = replace(event, w=np.full(300, 8.0), kind="importance")
-    assert _ends(asked, even) == pytest.approx(_ends(asked, event), rel=1e-9, abs=1e-12)
+    assert _ends(options, even) == pytest.approx(_ends(options, event), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.slow
@@ -99,40 +99,40 @@ def test_more_rows_and_lower_levels_make_narrower_intervals() -> None:
 def test_the_value_of_predictions_far_off_is_between_its_ends() -> None:
     p, y = np.repeat([0.2, 0.6], 500), np.tile([0, 0, 1, 1, 1], 200)
     low, high = _ends({}, Event(p, y.astype(np.int8)))
-    value = _of({}, Event(p, y.astype(np.int8))).value or 0.0
-    assert 0.02 < low < value < high < 0.2
+    estimate = _of({}, Event(p, y.astype(np.int8))).value or 0.0
+    assert 0.02 < low < estimate < high < 0.2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+@pytest.mark.parametrize("options", SIMULATED, ids=["corp", "corp-log", "binned-log"])
 @pytest.mark.parametrize(
     ("p", "y"),
     [([0.5] * 6, [1] * 6), ([0.0, 1.0, 1.0, 0.0], [0, 1, 0, 0]), ([0.2], [1])],
 )
-def test_small_and_certain_batches_have_finite_intervals(asked: dict[str, Any], p: list[float], y: list[int]) -> None:
+def test_small_and_certain_batches_have_finite_intervals(options: dict[str, Any], p: list[float], y: list[int]) -> None:
     event = Event(np.array(p), np.array(y, np.int8))
-    low, high = _ends(asked, event)
-    assert 0.0 <= low <= (_of(asked, event).value or 0.0) <= high < np.inf
+    low, high = _ends(options, event)
+    assert 0.0 <= low <= (_of(options, event).value or 0.0) <= high < np.inf
 
 
-@pytest.mark.parametrize("asked", SIMULATED, ids=["corp", "corp-log", "binned-log"])
-def test_dependent_rows_have_no_interval(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", SIMULATED, ids=["corp", "corp-log", "binned-log"])
+def test_dependent_rows_have_no_interval(options: dict[str, Any]) -> None:
     random = np.random.default_rng(0)
     vector = Vector(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60))
     pooled = Event(vector.p.ravel(), np.tile(np.array([1, 0, 0], np.int8), 60), per_row=3)
     for subject in (pooled, Classes(vector)):
-        found = _of(asked, subject)
-        assert found.value is not None
-        assert found.interval is None
-        assert (found.problem or "").startswith("no interval: defined only for one event per row")
+        measure = _of(options, subject)
+        assert measure.value is not None
+        assert measure.interval is None
+        assert (measure.problem or "").startswith("no interval: defined only for one event per row")
 
 
 def test_too_many_bins_have_no_interval() -> None:
     event = _event(MOST_CELLS + 1, 0.3)
-    found = _of({"method": "binned", "score": "log-loss", "n_bins": MOST_CELLS + 1}, event)
-    assert found.value is not None
-    assert found.interval is None
-    assert "at most 10,000 bins" in (found.problem or "")
+    measure = _of({"method": "binned", "score": "log-loss", "n_bins": MOST_CELLS + 1}, event)
+    assert measure.value is not None
+    assert measure.interval is None
+    assert "at most 10,000 bins" in (measure.problem or "")
     with pytest.raises(InvalidOption):
         simulated_interval(0.0, event.cells, event.cells.p, lambda _: 0.0, FEW)
 
@@ -140,8 +140,8 @@ def test_too_many_bins_have_no_interval() -> None:
 def test_the_estimated_time_includes_the_simulated_interval() -> None:
     corp, binned = read_requests([{"name": "decomposition"}, {"name": "decomposition", "method": "binned", "as": "b"}])
     many = read_requests([{"name": "decomposition", "method": "binned", "score": "log-loss", "n_bins": 10_000}])[0]
-    for request, low, high in ((corp, 1.0, 2.0), (binned, 0.0, 0.3), (many, 2.0, 20.0)):
-        plain, with_interval = (request.seconds(Extent(10_000), r) for r in (PLAIN, Resampling(0.9)))
+    for options, low, high in ((corp, 1.0, 2.0), (binned, 0.0, 0.3), (many, 2.0, 20.0)):
+        plain, with_interval = (options.seconds(Extent(10_000), r) for r in (PLAIN, Resampling(0.9)))
         assert plain < 0.3
         assert low <= with_interval <= high
     assert corp.seconds(Extent(10_000, 1, 3), Resampling(0.9)) < 0.1

@@ -95,8 +95,8 @@ def test_the_kernel_density_error_is_that_of_a_direct_sum(form: Any, norm: int) 
     def density(x: Array, p: Array) -> Array:
         mirrored = np.concatenate([p, np.where(p < 0.5, -p, 2 - p)])
         u = (x[:, None] - mirrored) / reach
-        found: Array = 2 * np.mean(35 / 32 * np.clip(1 - u**2, 0, None) ** 3, axis=1) / reach
-        return found
+        estimate: Array = 2 * np.mean(35 / 32 * np.clip(1 - u**2, 0, None) ** 3, axis=1) / reach
+        return estimate
 
     x = np.linspace(0, 1, 4001)[1:-1] if form == "integral" else event.p
     every = density(x, event.p)
@@ -122,8 +122,8 @@ def test_the_interval_of_the_smooth_error_holds_the_truth(power: float) -> None:
     truth, hits = smooth_ece(both)[0], 0
     for seed in range(80):
         event = _drawn(500, 100 + seed, power)
-        found = calibrant.evaluate(event.p, event.y, measures=["smooth-ece"], interval=0.9, resamples=300)
-        low, high = found.measures["smooth-ece"].interval or (1.0, 0.0)
+        report = calibrant.evaluate(event.p, event.y, measures=["smooth-ece"], interval=0.9, resamples=300)
+        low, high = report.measures["smooth-ece"].interval or (1.0, 0.0)
         hits += low <= truth + 1e-3 and truth <= high
     assert hits >= 80 * 0.9 - 3.5 * np.sqrt(80 * 0.09)
 
@@ -207,7 +207,7 @@ def test_two_cells_agree_with_the_sum_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 8, 16])
-def test_of_one_constant_prediction_only_the_mean_is_tested(n_terms: int) -> None:
+def test_a_constant_prediction_has_a_test_of_the_mean_alone(n_terms: int) -> None:
     z2 = (7 - 10 * 0.3) ** 2 / (10 * 0.3 * 0.7)
     p_value = smooth_test(_cells([0.3] * 10, [1] * 7 + [0] * 3), n_terms)[1]
     assert p_value == pytest.approx(chi2.sf(z2, 1), rel=1e-9)
@@ -261,7 +261,7 @@ def test_p_values_of_calibrated_rows_are_uniform(form: str) -> None:
         assert abs(np.mean(np.array(p_values) < level) - level) < 3.5 * math.sqrt(level * (1 - level) / 1000), level
 
 
-def test_a_bend_that_leaves_the_mean_alone_is_seen() -> None:
+def test_a_bend_that_leaves_the_mean_unchanged_is_detected() -> None:
     random = np.random.default_rng(5)
     c = random.random(3000)
     p = c + 0.06 * np.sin(4 * np.pi * c)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,20 +15,15 @@ from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import Resampling, distance_interval
 from calibrant.measures.smoothers import smoother
+from tests.clinical import clinical_rows, numbers_of_r
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "clinical"
 #: Key of R's values -> curve.
 CURVES = {"loess_interpolated": "loess", "loess": "loess-direct", "rcs5": "rcs"}
 
 
-def _rows(name: str) -> tuple[Any, Any]:
-    rows = np.loadtxt(GOLDEN / f"{name}.csv", delimiter=",", skiprows=1)
-    return rows[:, 0], rows[:, 1].astype(int)
-
-
 def _distances(p: Any, y: Any, curve: str | None, **options: Any) -> dict[str, Any]:
-    asked = [{"name": name, "curve": curve} for name in ("ici", "e50", "e90", "emax")]
-    return dict(calibrant.evaluate(p, y, measures=asked, **options).measures)
+    requests = [{"name": name, "curve": curve} for name in ("ici", "e50", "e90", "emax")]
+    return dict(calibrant.evaluate(p, y, measures=requests, **options).measures)
 
 
 @pytest.mark.parametrize(
@@ -44,18 +37,18 @@ def _distances(p: Any, y: Any, curve: str | None, **options: Any) -> dict[str, A
     ],
 )
 def test_distances_are_those_of_r(name: str, key: str) -> None:
-    golden = json.loads((GOLDEN / f"{name}.json").read_text())
-    found = _distances(*_rows(name), CURVES[key])
-    known = [measure for measure in found if f"{key}_{measure}" in golden]
+    golden = numbers_of_r(name)
+    distances = _distances(*clinical_rows(name)[:2], CURVES[key])
+    known = [measure for measure in distances if f"{key}_{measure}" in golden]
     assert len(known) >= 2
     for measure in known:
-        assert found[measure].value == pytest.approx(golden[f"{key}_{measure}"], rel=1e-6), measure
+        assert distances[measure].value == pytest.approx(golden[f"{key}_{measure}"], rel=1e-6), measure
     if key != "rcs5":
-        assert found["ici"].value == pytest.approx(golden[f"{key}_ici"], rel=1e-8)
+        assert distances["ici"].value == pytest.approx(golden[f"{key}_ici"], rel=1e-8)
 
 
 def test_the_result_names_the_curve_that_the_number_of_rows_chose() -> None:
-    p, y = _rows("rare_n3000")
+    p, y, _ = clinical_rows("rare_n3000")
     assert _distances(p, y, None)["ici"].definition["curve"] == "rcs"
     assert _distances(p[:2000], y[:2000], None)["ici"].definition["curve"] == "loess"
 
@@ -65,52 +58,52 @@ def test_a_frequency_weight_is_the_row_repeated_for_each_curve(curve: str) -> No
     random = np.random.default_rng(3)
     p = np.round(random.beta(2.0, 2.0, 250), 2).clip(0.01, 0.99)
     y, w = (random.random(250) < p).astype(int), random.integers(1, 5, 250)
-    one = _distances(p, y, curve, weights=w, weights_kind="frequency", interval=None)
+    first = _distances(p, y, curve, weights=w, weights_kind="frequency", interval=None)
     other = _distances(np.repeat(p, w), np.repeat(y, w), curve, interval=None)
-    for measure, result in one.items():
-        assert result.value == pytest.approx(other[measure].value, rel=1e-9), measure
+    for measure, measured in first.items():
+        assert measured.value == pytest.approx(other[measure].value, rel=1e-9), measure
 
 
 def test_vertices_of_tied_rows_lie_between_different_predictions() -> None:
     x, rows = np.array([0.1, 0.2, 0.3, 0.4]), np.array([5.0, 90.0, 90.0, 15.0])
-    found = vertices(x, rows)
-    assert found[0] < 0.1 < 0.4 < found[-1]
-    assert set(found[1:-1]) <= {0.1, 0.2, 0.3}
+    places = vertices(x, rows)
+    assert places[0] < 0.1 < 0.4 < places[-1]
+    assert set(places[1:-1]) <= {0.1, 0.2, 0.3}
 
 
 def test_too_many_different_predictions_are_refused_by_direct_fits() -> None:
     p = np.linspace(0.01, 0.99, 2001)
-    result = _distances(p, np.arange(2001) % 2, "loess-direct")["ici"]
-    assert result.value is None
-    assert "loess-direct takes at most 2000 different predictions" in result.problem
+    index = _distances(p, np.arange(2001) % 2, "loess-direct")["ici"]
+    assert index.value is None
+    assert "loess-direct takes at most 2000 different predictions" in index.problem
 
 
 def test_few_different_predictions_have_no_spline() -> None:
-    result = _distances(np.repeat([0.2, 0.4], 30), np.tile([0, 1], 30), "rcs")["ici"]
-    assert result.value is None
-    assert "too few different values" in result.problem
+    index = _distances(np.repeat([0.2, 0.4], 30), np.tile([0, 1], 30), "rcs")["ici"]
+    assert index.value is None
+    assert "too few different values" in index.problem
 
 
 def test_intervals_hold_their_value() -> None:
     random = np.random.default_rng(5)
     p = random.beta(2.0, 2.0, 600)
     y = (random.random(600) < np.clip(p + 0.1, 0, 1)).astype(int)
-    for result in _distances(p, y, None, interval=0.95, resamples=200).values():
-        low, high = result.interval
-        assert 0.0 <= low <= result.value <= high
+    for measured in _distances(p, y, None, interval=0.95, resamples=200).values():
+        low, high = measured.interval
+        assert 0.0 <= low <= measured.value <= high
 
 
 def test_the_interval_of_a_quantile_also_holds_the_resampled_quantiles() -> None:
     """The direction of the test inversion is more even than the true gaps, so that its quantiles vary too little."""
-    p, y = _rows("moderate_n500")
+    p, y, _ = clinical_rows("moderate_n500")
     event, resampling = Event(p, y.astype(np.int8)).in_order(), Resampling(0.95, 400, 0)
     for name, holds in (("e50", True), ("e90", True), ("ici", False)):
         distance = MEASURES[name].distance
         assert distance is not None
-        found = distance(event, resampling, curve=None)
-        assert found.local == holds
-        ends = distance_interval(found, event, resampling)
-        inverted = distance_interval(replace(found, local=False), event, resampling)
+        measured = distance(event, resampling, curve=None)
+        assert measured.local == holds
+        ends = distance_interval(measured, event, resampling)
+        inverted = distance_interval(replace(measured, local=False), event, resampling)
         assert ends[0] <= inverted[0] <= inverted[1] <= ends[1]
         assert holds or ends == inverted
 
@@ -142,8 +135,8 @@ def test_residuals_of_rows_that_draw_the_curve_to_their_outcome_are_not_too_smal
         event = Event(p, (random.random(30) < 0.5).astype(np.int8)).in_order()
         distance = MEASURES["ici"].distance
         assert distance is not None
-        found = distance(event, Resampling(0.95, 400, 0), curve="loess")
-        squares.append(float((found.of_gaps(found.noise(np.arange(30), 30)) ** 2).sum(axis=0)[15]))
+        measured = distance(event, Resampling(0.95, 400, 0), curve="loess")
+        squares.append(float((measured.of_gaps(measured.noise(np.arange(30), 30)) ** 2).sum(axis=0)[15]))
     event = Event(p, np.tile([0, 1], 15).astype(np.int8))
     curve = smoother(event, "loess")
     middle = curve.at(p[[15]])[1][0] @ curve.moves.T

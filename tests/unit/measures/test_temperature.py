@@ -35,31 +35,31 @@ def _by_scipy(z: Any, y: Any, w: Any) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-12, 12), method="bounded", options={"xatol": 1e-10}).x))
 
 
-def _ask(predictions: Any, labels: Any, name: str = "optimal-temperature", **how: Any) -> MeasureResult:
-    options = how.pop("options", {})
-    return calibrant.evaluate(predictions, labels, measures=[{"name": name, **options}], **how).measures[name]
+def _ask(predictions: Any, labels: Any, name: str = "optimal-temperature", **more: Any) -> MeasureResult:
+    options = more.pop("options", {})
+    return calibrant.evaluate(predictions, labels, measures=[{"name": name, **options}], **more).measures[name]
 
 
 @pytest.mark.parametrize(("K", "scale"), [(2, 0.4), (3, 1.0), (10, 1.7), (60, 3.0)])
 def test_the_temperature_is_the_one_that_scipy_finds(K: int, scale: float) -> None:
     z, y = _world(1500, K, scale)
     w = np.random.default_rng(1).random(1500)
-    found = optimal_temperature(VectorLogits(z, y), w)
-    assert found.value == pytest.approx(_by_scipy(z, y, w), rel=1e-6)
-    assert abs(w @ found.slope) / (w @ np.abs(found.slope)) <= 1e-10
-    assert found.log_loss == pytest.approx(
-        -np.average(log_softmax(z / found.value, axis=1)[np.arange(1500), y], weights=w), rel=1e-12
+    optimum = optimal_temperature(VectorLogits(z, y), w)
+    assert optimum.value == pytest.approx(_by_scipy(z, y, w), rel=1e-6)
+    assert abs(w @ optimum.slope) / (w @ np.abs(optimum.slope)) <= 1e-10
+    assert optimum.log_loss == pytest.approx(
+        -np.average(log_softmax(z / optimum.value, axis=1)[np.arange(1500), y], weights=w), rel=1e-12
     )
 
 
 def test_two_columns_and_one_are_the_same_question() -> None:
     z, y = _world(800, 2, 1.5)
-    one = _ask(z[:, 1] - z[:, 0], y, scale="logit")
-    two = _ask(z, y, scale="logit", reduction="canonical")
-    assert one.value == pytest.approx(two.value, rel=1e-12)
-    assert _ask(expit(z[:, 1] - z[:, 0]), y).value == pytest.approx(two.value, rel=1e-9)
-    assert _ask(softmax(z, axis=1), y, reduction="binary").value == pytest.approx(two.value, rel=1e-9)
-    assert _ask(z, y, scale="logit", reduction="binary").value == pytest.approx(two.value, rel=1e-12)
+    answer = _ask(z[:, 1] - z[:, 0], y, scale="logit")
+    of_columns = _ask(z, y, scale="logit", reduction="canonical")
+    assert answer.value == pytest.approx(of_columns.value, rel=1e-12)
+    assert _ask(expit(z[:, 1] - z[:, 0]), y).value == pytest.approx(of_columns.value, rel=1e-9)
+    assert _ask(softmax(z, axis=1), y, reduction="binary").value == pytest.approx(of_columns.value, rel=1e-9)
+    assert _ask(z, y, scale="logit", reduction="binary").value == pytest.approx(of_columns.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("magnitude", [1e-4, 1.0, 1e3, 1e4 / 9])
@@ -144,8 +144,8 @@ def test_a_loss_without_a_minimum_is_refused_with_its_reason(z: Any, y: Any, err
 def test_temperatures_far_from_one_are_found() -> None:
     # One of n decisions is wrong, by a hair: d log(1 + e^-x) balances it.
     z = np.array([[1.0, 0.0]] * 50 + [[0.0, 1e-7]])
-    found = optimal_temperature(VectorLogits(z, np.zeros(51, np.int64)))
-    beta = 1.0 / found.value
+    optimum = optimal_temperature(VectorLogits(z, np.zeros(51, np.int64)))
+    beta = 1.0 / optimum.value
     assert 50 * expit(-beta) == pytest.approx(1e-7 * expit(beta * 1e-7), rel=1e-8)
     # And logits that tell next to nothing.
     y = np.repeat([0, 1], 5000)
@@ -159,8 +159,8 @@ def test_temperatures_far_from_one_are_found() -> None:
 
 def test_a_single_row_has_a_temperature_where_its_label_is_neither_first_nor_below_average() -> None:
     z = np.array([[2.0, 1.0, -5.0]])
-    found = optimal_temperature(VectorLogits(z, np.array([1])))
-    assert softmax(z / found.value)[0] @ z[0] == pytest.approx(1.0, rel=1e-9)
+    optimum = optimal_temperature(VectorLogits(z, np.array([1])))
+    assert softmax(z / optimum.value)[0] @ z[0] == pytest.approx(1.0, rel=1e-9)
 
 
 def test_many_classes_in_single_precision_agree_with_double() -> None:
@@ -169,10 +169,10 @@ def test_many_classes_in_single_precision_agree_with_double() -> None:
     double = optimal_temperature(VectorLogits(z.astype(np.float32).astype(np.float64), y))
     assert single.value == pytest.approx(double.value, rel=1e-13)
     z32 = z.astype(np.float32).astype(np.float64)
-    at = z32 / single.value
-    slope = (softmax(at, axis=1) * z32).sum(axis=1) - z32[np.arange(3000), y]
+    scaled = z32 / single.value
+    slope = (softmax(scaled, axis=1) * z32).sum(axis=1) - z32[np.arange(3000), y]
     assert abs(slope.sum()) < 1e-8 * np.abs(slope).sum()
-    assert single.log_loss == pytest.approx((logsumexp(at, axis=1) - at[np.arange(3000), y]).mean(), rel=1e-12)
+    assert single.log_loss == pytest.approx((logsumexp(scaled, axis=1) - scaled[np.arange(3000), y]).mean(), rel=1e-12)
 
 
 def test_folds_have_the_temperature_of_the_other_rows() -> None:
@@ -180,10 +180,12 @@ def test_folds_have_the_temperature_of_the_other_rows() -> None:
     w = np.random.default_rng(3).integers(0, 3, 500).astype(np.float64)
     vector = Vector(softmax(z, axis=1), y, w, logits=z)
     fold = folds_of(vector, 5, 0)
-    found = temperatures_without(logits_of(vector), vector.w, fold, 5)
+    temperatures = temperatures_without(logits_of(vector), vector.w, fold, 5)
     for k in range(5):
-        kept = (fold != k) & (w > 0)
-        assert found[k] == pytest.approx(optimal_temperature(VectorLogits(z[kept], y[kept]), w[kept]).value, rel=1e-12)
+        own = (fold != k) & (w > 0)
+        assert temperatures[k] == pytest.approx(
+            optimal_temperature(VectorLogits(z[own], y[own]), w[own]).value, rel=1e-12
+        )
     sizes = np.bincount(fold[w > 0])
     assert sizes.max() - sizes.min() <= 1
     with pytest.raises(TooFewRows):
@@ -192,18 +194,18 @@ def test_folds_have_the_temperature_of_the_other_rows() -> None:
 
 def test_ece_after_temperature_is_the_ece_of_scaled_predictions() -> None:
     z, y = _world(1000, 4, 2.0)
-    how = {"binning": "equal-width", "n_bins": 10, "norm": 2}
+    options = {"binning": "equal-width", "n_bins": 10, "norm": 2}
     answer = _ask(
-        z, y, "ece-after-temperature", scale="logit", reduction="canonical", options={**how, "temperature": 2}
+        z, y, "ece-after-temperature", scale="logit", reduction="canonical", options={**options, "temperature": 2}
     )
-    plain = _ask(z / 2, y, "ece", scale="logit", options=how)
+    plain = _ask(z / 2, y, "ece", scale="logit", options=options)
     assert answer.value == pytest.approx(plain.value, rel=1e-9)
     assert answer.debiased == pytest.approx(plain.debiased, rel=1e-9)
     assert answer.parts["temperatures"] == [2.0]
-    one = z[:, 1] - z[:, 0]
+    logits_of_event = z[:, 1] - z[:, 0]
     keep = y < 2
-    answer = _ask(one[keep], y[keep], "ece-after-temperature", scale="logit", options={"temperature": 0.5})
-    assert answer.value == pytest.approx(_ask(one[keep] * 2, y[keep], "ece", scale="logit").value, rel=1e-9)
+    answer = _ask(logits_of_event[keep], y[keep], "ece-after-temperature", scale="logit", options={"temperature": 0.5})
+    assert answer.value == pytest.approx(_ask(logits_of_event[keep] * 2, y[keep], "ece", scale="logit").value, rel=1e-9)
 
 
 def test_ece_after_temperature_is_cross_fitted_by_default() -> None:
@@ -218,8 +220,8 @@ def test_ece_after_temperature_is_cross_fitted_by_default() -> None:
     assert answer.interval[0] == 0.0
     vector = Vector(softmax(z, axis=1), y, logits=z)
     fold = folds_of(vector, 10, 0)
-    found = temperatures_without(logits_of(vector), vector.w, fold, 10)
-    p = softmax(z / found[fold][:, None], axis=1)
+    temperatures = temperatures_without(logits_of(vector), vector.w, fold, 10)
+    p = softmax(z / temperatures[fold][:, None], axis=1)
     assert answer.value == pytest.approx(_ask(p, y, "ece", reduction="confidence").value, rel=1e-9)
 
 
@@ -237,21 +239,21 @@ def test_a_missing_temperature_is_the_problem_of_the_measure() -> None:
     assert "no prediction is wrong" in (answer.problem or "")
     few = _ask([0.1, 0.9, 0.2], [0, 1, 1], "ece-after-temperature")
     assert "folds" in (few.problem or "")
-    one = _ask([0.3], [1], interval=0.9)
-    assert one.value is None
+    single_row = _ask([0.3], [1], interval=0.9)
+    assert single_row.value is None
 
 
 def test_the_temperature_of_a_confidence_is_that_of_the_whole_vector() -> None:
     random = np.random.default_rng(11)
     logits = random.normal(size=(600, 5)) * 2
     labels = np.array([random.choice(5, p=softmax(z)) for z in logits])
-    asked: list[Any] = ["optimal-temperature", {"name": "ece-after-temperature", "folds": 3}]
-    for given, scale in ((logits * 1.8, "logit"), (softmax(logits * 1.8, axis=1), "probability")):
-        one, other = (
-            calibrant.evaluate(given, labels, measures=asked, reduction=reduction, scale=scale, interval=0.9)  # type: ignore[arg-type]
+    requests: list[Any] = ["optimal-temperature", {"name": "ece-after-temperature", "folds": 3}]
+    for predictions, scale in ((logits * 1.8, "logit"), (softmax(logits * 1.8, axis=1), "probability")):
+        first, other = (
+            calibrant.evaluate(predictions, labels, measures=requests, reduction=reduction, scale=scale, interval=0.9)  # type: ignore[arg-type]
             for reduction in ("confidence", "canonical")
         )
         for name in ("optimal-temperature", "ece-after-temperature"):
-            assert one.measures[name].value == other.measures[name].value
-            assert one.measures[name].interval == other.measures[name].interval
-        assert one.measures["optimal-temperature"].value == pytest.approx(1.8, abs=0.25)
+            assert first.measures[name].value == other.measures[name].value
+            assert first.measures[name].interval == other.measures[name].interval
+        assert first.measures["optimal-temperature"].value == pytest.approx(1.8, abs=0.25)

@@ -43,9 +43,9 @@ def test_the_mean_of_e_is_1_where_every_row_has_a_cell_of_its_own() -> None:
     buckets = [[0.1, 0.7], [0.35], [0.02, 0.999]]
     mean = 0.0
     for labels in product([0, 1], repeat=5):
-        given, chance, tallies = iter(labels), 1.0, []
+        remaining, chance, tallies = iter(labels), 1.0, []
         for bucket in buckets:
-            y = [next(given) for _ in bucket]
+            y = [next(remaining) for _ in bucket]
             chance *= float(np.prod([p if label else 1.0 - p for p, label in zip(bucket, y, strict=True)]))
             tallies.append(_counted(bucket, y))
         mean += chance * np.exp(_logged(tallies))
@@ -60,7 +60,7 @@ def test_the_mean_of_e_is_at_most_1_where_rows_share_a_block() -> None:
 
 
 @pytest.mark.slow
-def test_e_is_a_martingale_in_whatever_order_the_labels_come() -> None:
+def test_e_is_a_martingale_in_any_order_of_the_labels() -> None:
     """At each label, the mean of what it may make of E is what E was: for all orders, and all labels before."""
     rows = [(0, 0.1), (0, 0.7), (1, 0.35), (2, 0.9)]
 
@@ -90,11 +90,11 @@ def test_certain_predictions_are_bet_on_without_end_or_error() -> None:
 
 
 def test_huge_tallies_do_not_overflow() -> None:
-    one = _counted([0.3, 0.3], [0, 1])
-    found = evidence(log_factors(Tally(one.keys, one.rows * 10**9, one.p_sum * 10**9))[None])
-    assert np.isfinite(found.log_e)
-    assert found.log_e > 1e7
-    assert found.level == 0.0
+    counted = _counted([0.3, 0.3], [0, 1])
+    shift = evidence(log_factors(Tally(counted.keys, counted.rows * 10**9, counted.p_sum * 10**9))[None])
+    assert np.isfinite(shift.log_e)
+    assert shift.log_e > 1e7
+    assert shift.level == 0.0
 
 
 def test_no_rows_are_no_evidence() -> None:
@@ -112,12 +112,12 @@ def test_the_weights_are_a_distribution() -> None:
     assert weight_from(10**5) == pytest.approx(0.5 * np.log(7.5) / np.log(10**5 + 7.5), rel=1e-3)
 
 
-def test_forgotten_buckets_take_their_starts_with_them() -> None:
+def test_the_starts_of_forgotten_buckets_are_forgotten() -> None:
     buckets = [_drawn(500, seed) for seed in range(6)]
     factors = np.array([log_factors(tally) for tally in buckets])
-    kept = evidence(factors[2:], first=2)
-    assert kept.log_e < evidence(np.concatenate([np.zeros_like(factors[:2]), factors[2:]])).log_e
-    assert kept.start >= 2
+    later = evidence(factors[2:], first=2)
+    assert later.log_e < evidence(np.concatenate([np.zeros_like(factors[:2]), factors[2:]])).log_e
+    assert later.start >= 2
 
 
 def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
@@ -125,7 +125,7 @@ def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
     drifted = [_drawn(1_000, 100 + seed, power=1.15) for seed in range(40)]
     factors = np.array([log_factors(tally) for tally in sound + drifted])
 
-    def found(late: bool) -> int:
+    def delay(late: bool) -> int:
         for count in range(len(drifted) + 1):
             seen = factors[: len(sound) + count]
             if not late:  # all rows in the first bucket, from which every start that is left bets on all or none
@@ -134,8 +134,8 @@ def test_a_late_drift_is_found_sooner_by_starting_late() -> None:
                 return count
         return len(drifted) + 1
 
-    assert found(late=True) <= 12
-    assert found(late=False) > 2 * found(late=True)
+    assert delay(late=True) <= 12
+    assert delay(late=False) > 2 * delay(late=True)
 
 
 @pytest.mark.parametrize(("delta", "message"), [(-0.2, "predictions are too high"), (0.2, "predictions are too low")])
@@ -143,9 +143,9 @@ def test_the_strongest_shift_and_start_describe_the_error(delta: float, message:
     random = np.random.default_rng(1)
     p = random.random(60_000)
     sound, wrong = _drawn(60_000, 2), _counted(p, random.random(len(p)) < expit(logit(p) + delta))
-    found = evidence(np.array([log_factors(tally) for tally in (sound, sound, wrong, wrong)]))
-    assert (found.start, found.shift.message()) == (2, message)
-    assert found.level < 1e-20
+    strongest = evidence(np.array([log_factors(tally) for tally in (sound, sound, wrong, wrong)]))
+    assert (strongest.start, strongest.shift.message()) == (2, message)
+    assert strongest.level < 1e-20
 
 
 def test_an_error_of_a_range_is_described_with_its_range() -> None:

@@ -22,12 +22,12 @@ HOUR = dt.timedelta(hours=1)
 
 def counted(buckets: int, change: int, true: Callable[[Floats], Floats], seed: int = 1) -> list[EventTally]:
     """Buckets of 1,000 rows, calibrated before the change."""
-    random, found = np.random.default_rng(seed), []
+    random, tallies = np.random.default_rng(seed), []
     for bucket in range(buckets):
         p = random.random(1000)
         labels = random.random(1000) < (true(p) if bucket >= change else p)
-        found.append(calibrant.tally(p, labels.astype(int)))
-    return found
+        tallies.append(calibrant.tally(p, labels.astype(int)))
+    return tallies
 
 
 def raised(p: Floats) -> Floats:
@@ -42,62 +42,62 @@ def lowered(p: Floats) -> Floats:
 
 @pytest.mark.parametrize("change", [0, 7, 30])
 def test_the_interval_contains_the_change(change: int) -> None:
-    found = change_time(counted(40, change, raised), range(41))
-    assert abs(found.time - change) < 1.0
-    assert found.interval[0] <= change + 0.5
-    assert found.interval[1] >= change - 0.5
-    assert found.interval[1] - found.interval[0] < 5.0
+    detected = change_time(counted(40, change, raised), range(41))
+    assert abs(detected.time - change) < 1.0
+    assert detected.interval[0] <= change + 0.5
+    assert detected.interval[1] >= change - 0.5
+    assert detected.interval[1] - detected.interval[0] < 5.0
 
 
 def test_a_change_of_a_range_is_described() -> None:
-    found = change_time(counted(60, 25, lowered), range(61))
-    assert found.interval[0] <= 25.0 <= found.interval[1]
-    assert found.predictions == (0.2, 0.4)
-    assert found.gap == pytest.approx(-0.1, abs=0.02)
-    assert "predictions of 0.2 to 0.4 are" in found.message
-    assert found.message.endswith("points too high")
+    change = change_time(counted(60, 25, lowered), range(61))
+    assert change.interval[0] <= 25.0 <= change.interval[1]
+    assert change.predictions == (0.2, 0.4)
+    assert change.gap == pytest.approx(-0.1, abs=0.02)
+    assert "predictions of 0.2 to 0.4 are" in change.message
+    assert change.message.endswith("points too high")
 
 
 def test_a_change_within_a_bucket_is_between_its_ends() -> None:
     buckets = counted(40, 20, raised)
     halves = counted(2, 1, lambda p: np.minimum(p + 0.25, 1.0), seed=5)
     after = counted(10, 0, lambda p: np.minimum(p + 0.25, 1.0), seed=6)
-    found = change_time([*buckets[:20], calibrant.merge(halves), *after], range(32))
-    assert 20.0 < found.time < 21.0
+    change = change_time([*buckets[:20], calibrant.merge(halves), *after], range(32))
+    assert 20.0 < change.time < 21.0
 
 
 def test_datetimes_stay_datetimes() -> None:
     start = dt.datetime(2026, 3, 13, tzinfo=dt.UTC)
-    found = change_time(counted(40, 24, raised), [start + hour * HOUR for hour in range(41)])
-    assert abs(found.time - (start + 24 * HOUR)) < HOUR
-    assert "March predictions" in found.message
-    assert json.loads(json.dumps(found.to_dict()))["time"] == found.time.isoformat()
+    change = change_time(counted(40, 24, raised), [start + hour * HOUR for hour in range(41)])
+    assert abs(change.time - (start + 24 * HOUR)) < HOUR
+    assert "March predictions" in change.message
+    assert json.loads(json.dumps(change.to_dict()))["time"] == change.time.isoformat()
 
 
 @pytest.mark.parametrize("length", [dt.timedelta(milliseconds=1), dt.timedelta(seconds=0.7), HOUR])
 def test_datetimes_are_as_exact_as_numbers(length: dt.timedelta) -> None:
     buckets, start = counted(40, 24, raised), dt.datetime(2026, 3, 13, 0, 0, 0, 300_000, tzinfo=dt.UTC)
     plain = change_time(buckets, range(41))
-    found = change_time(buckets, [start + k * length for k in range(41)])
-    for moment, number in zip((found.time, *found.interval), (plain.time, *plain.interval), strict=True):
+    change = change_time(buckets, [start + k * length for k in range(41)])
+    for moment, number in zip((change.time, *change.interval), (plain.time, *plain.interval), strict=True):
         assert (moment - start) / length == pytest.approx(number, abs=0.002)
 
 
 def test_buckets_without_rows_do_not_matter() -> None:
     buckets: list[EventTally | None] = list(counted(40, 30, raised))
     plain = change_time(buckets, range(41))
-    found = change_time([*buckets[:10], None, *buckets[10:], None], range(43))
-    assert found.time == pytest.approx(plain.time + 1.0, abs=0.01)
-    assert found.gap == plain.gap
+    change = change_time([*buckets[:10], None, *buckets[10:], None], range(43))
+    assert change.time == pytest.approx(plain.time + 1.0, abs=0.01)
+    assert change.gap == plain.gap
 
 
 @pytest.mark.parametrize("change", [0, 1])
 def test_a_change_is_between_the_first_and_the_last_bucket_with_rows(change: int) -> None:
     buckets: list[EventTally | None] = list(counted(3, change, raised))
     plain = change_time(buckets, range(3, 7))
-    found = change_time([None] * 3 + buckets + [None] * 4, range(11))
-    assert (found.time, found.interval, found.rows) == (plain.time, plain.interval, plain.rows)
-    assert 3.0 <= found.interval[0] <= found.time <= found.interval[1] <= 6.0
+    detected = change_time([None] * 3 + buckets + [None] * 4, range(11))
+    assert (detected.time, detected.interval, detected.rows) == (plain.time, plain.interval, plain.rows)
+    assert 3.0 <= detected.interval[0] <= detected.time <= detected.interval[1] <= 6.0
 
 
 def test_a_higher_level_gives_a_wider_interval() -> None:
@@ -145,8 +145,8 @@ def test_invalid_buckets_are_refused() -> None:
 
 
 def test_one_row_gives_an_interval_of_the_whole_time() -> None:
-    found = change_time([calibrant.tally([0.0], [1])], [0.0, 10.0])
-    assert 0.0 <= found.interval[0] <= found.time <= found.interval[1] <= 10.0
+    change = change_time([calibrant.tally([0.0], [1])], [0.0, 10.0])
+    assert 0.0 <= change.interval[0] <= change.time <= change.interval[1] <= 10.0
 
 
 @pytest.mark.parametrize(

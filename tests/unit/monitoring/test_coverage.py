@@ -21,9 +21,9 @@ def test_the_e_value_of_one_bucket_is_the_mean_of_its_likelihood_ratios() -> Non
         ratios.append(covered * math.log(q / nominal) + (n - covered) * math.log((1.0 - q) / (1.0 - nominal)))
     mean = log_start_weight(0) + float(logsumexp(ratios)) - math.log(len(deltas))
     expected = np.logaddexp(mean, math.log(weight_from(1)))
-    found = coverage_drop(np.array([[n, covered]], dtype=np.float64), nominal)
-    assert found.log_e == pytest.approx(expected, rel=1e-12)
-    assert (found.start, found.rows, found.coverage) == (0, 40, 0.75)
+    drop = coverage_drop(np.array([[n, covered]], dtype=np.float64), nominal)
+    assert drop.log_e == pytest.approx(expected, rel=1e-12)
+    assert (drop.start, drop.rows, drop.coverage) == (0, 40, 0.75)
 
 
 def test_every_bet_is_fair_at_the_nominal_coverage_and_loses_above_it() -> None:
@@ -52,9 +52,9 @@ def test_sets_that_cover_more_than_nominal_are_never_evidence() -> None:
 
 def test_a_drop_after_a_long_quiet_period_is_found_with_its_start() -> None:
     counts = np.array([[200.0, 181.0]] * 30 + [[200.0, 150.0]] * 3)
-    found = coverage_drop(counts, 0.9)
-    assert found.log_e > math.log(100.0)
-    assert (found.start, found.rows, found.coverage) == (30, 600, 0.75)
+    drop = coverage_drop(counts, 0.9)
+    assert drop.log_e > math.log(100.0)
+    assert (drop.start, drop.rows, drop.coverage) == (30, 600, 0.75)
 
 
 def test_buckets_that_were_dropped_do_not_give_their_weight_to_others() -> None:

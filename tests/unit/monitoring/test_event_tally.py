@@ -34,8 +34,8 @@ def _rows(n: int = 30_000, seed: int = 0) -> tuple[Array, Array]:
 def test_logits_beyond_14_are_ties_in_a_tally_and_stay_in_order_with_other_rows(sign: int) -> None:
     def auroc(z: list[float], labels: list[int]) -> float:
         rows, y = sign * np.array(z), np.array(labels) if sign == 1 else 1 - np.array(labels)
-        value = calibrant.evaluate_tally(calibrant.tally(rows, y, scale="logit"), measures=["auroc"])
-        return float(value.measures["auroc"].value or 0.0)
+        report = calibrant.evaluate_tally(calibrant.tally(rows, y, scale="logit"), measures=["auroc"])
+        return float(report.measures["auroc"].value or 0.0)
 
     assert auroc([40.0, 50.0, 60.0, 70.0], [0, 0, 1, 1]) == 0.5
     assert auroc([10.0, 12.0, 14.0, 40.0, 50.0, 60.0], [0, 0, 0, 1, 1, 1]) == 1.0
@@ -45,11 +45,11 @@ def test_logits_beyond_14_are_ties_in_a_tally_and_stay_in_order_with_other_rows(
 def test_measures_of_a_tally_are_those_of_the_rows() -> None:
     p, y = _rows()
     exact = calibrant.evaluate(p, y, measures=_MEASURES, interval=0.9)
-    found = calibrant.evaluate_tally(calibrant.tally(p, y), measures=_MEASURES, interval=0.9)
-    assert found.n == len(p)
-    for key, result in found.measures.items():
-        assert result.value == pytest.approx(exact.measures[key].value, abs=1e-4), key
-        assert result.interval == pytest.approx(exact.measures[key].interval, abs=2e-3), key
+    report = calibrant.evaluate_tally(calibrant.tally(p, y), measures=_MEASURES, interval=0.9)
+    assert report.n == len(p)
+    for key, measure in report.measures.items():
+        assert measure.value == pytest.approx(exact.measures[key].value, abs=1e-4), key
+        assert measure.interval == pytest.approx(exact.measures[key].interval, abs=2e-3), key
 
 
 @pytest.mark.parametrize("method", ["isotonic", "platt", "beta", "spline", "histogram", "venn-abers"])
@@ -66,28 +66,28 @@ def test_maps_of_a_tally_are_those_of_the_rows(method: str) -> None:
 def test_vectors_are_counted_as_the_requested_event(reduction: str | None, scale: Any) -> None:
     random = np.random.default_rng(3)
     logits = random.normal(size=(4000, 4))
-    given = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    labels = (given.cumsum(axis=1) < random.random((4000, 1))).sum(axis=1)
-    rows = logits if scale == "logit" else given
-    found = calibrant.tally(rows, labels, reduction=reduction, scale=scale)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (probs.cumsum(axis=1) < random.random((4000, 1))).sum(axis=1)
+    rows = logits if scale == "logit" else probs
+    tally = calibrant.tally(rows, labels, reduction=reduction, scale=scale)
     exact = calibrant.evaluate(rows, labels, reduction=reduction, scale=scale, measures=["brier", "confidence-gap"])
-    report = calibrant.evaluate_tally(found, measures=["brier", "confidence-gap"])
+    report = calibrant.evaluate_tally(tally, measures=["brier", "confidence-gap"])
     assert report.reduction == exact.reduction
-    for key, result in report.measures.items():
-        assert result.value == pytest.approx(exact.measures[key].value, abs=2e-5)
-    fitted = calibrant.fit_tally(found, "platt")
-    assert (fitted.reduction, fitted.scale, fitted.n_classes) == (found.reduction, scale, 4)
+    for key, measure in report.measures.items():
+        assert measure.value == pytest.approx(exact.measures[key].value, abs=2e-5)
+    fitted = calibrant.fit_tally(tally, "platt")
+    assert (fitted.reduction, fitted.scale, fitted.n_classes) == (tally.reduction, scale, 4)
     assert fitted.apply(rows).shape == (4000,)
 
 
 def test_whole_weights_count_rows_and_others_are_refused() -> None:
     p, y = _rows(500)
     w = np.random.default_rng(4).integers(0, 4, 500)
-    found = calibrant.tally(p, y, weights=w, folds=np.arange(500) % 5)
+    tally = calibrant.tally(p, y, weights=w, folds=np.arange(500) % 5)
     repeated = calibrant.tally(np.repeat(p, w), np.repeat(y, w), folds=np.repeat(np.arange(500) % 5, w))
-    assert len(found) == w.sum()
-    np.testing.assert_array_equal(found.tally.keys, repeated.tally.keys)
-    np.testing.assert_array_equal(found.tally.rows, repeated.tally.rows)
+    assert len(tally) == w.sum()
+    np.testing.assert_array_equal(tally.tally.keys, repeated.tally.keys)
+    np.testing.assert_array_equal(tally.tally.rows, repeated.tally.rows)
     with pytest.raises(InvalidWeight, match=r"1 of 500 is not a whole number.*/weights/7"):
         calibrant.tally(p, y, weights=np.where(np.arange(500) == 7, 0.5, 1.0))
 
@@ -144,11 +144,11 @@ def test_a_map_fitted_to_some_folds_is_measured_on_the_others() -> None:
 def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
     p, y = _rows(2000)
     counted = calibrant.tally(p, y, groups=["é"] * 2000)
-    data = counted.to_bytes()
-    again = calibrant.EventTally.from_bytes(data)
+    packed = counted.to_bytes()
+    again = calibrant.EventTally.from_bytes(packed)
     assert again.groups == ("é",)
     np.testing.assert_array_equal(again.tally.p_sum, counted.tally.p_sum)
-    for damaged in (b"", b"E1", data[:40], data[:-1], b"T1" + data[2:], data.replace(b"binary", b"binbry")):
+    for damaged in (b"", b"E1", packed[:40], packed[:-1], b"T1" + packed[2:], packed.replace(b"binary", b"binbry")):
         with pytest.raises(InvalidDocument):
             calibrant.EventTally.from_bytes(damaged)
     unnamed = calibrant.EventTally(counted.tally, "binary").to_bytes()
@@ -157,7 +157,7 @@ def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "given"),
+    ("error", "changes"),
     [
         (UnknownReduction, {"reduction": "pooled"}),
         (LengthMismatch, {"folds": [0]}),
@@ -169,9 +169,9 @@ def test_bytes_are_read_back_and_anything_else_is_refused() -> None:
         (InvalidLabel, {"labels": [0, 1, 2]}),
     ],
 )
-def test_an_invalid_partition_is_refused(error: type[CalibrationError], given: dict[str, Any]) -> None:
+def test_an_invalid_partition_is_refused(error: type[CalibrationError], changes: dict[str, Any]) -> None:
     with pytest.raises(error):
-        calibrant.tally(**{"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 0], **given})
+        calibrant.tally(**{"predictions": [0.1, 0.2, 0.3], "labels": [0, 1, 0], **changes})
 
 
 def test_tallies_that_do_not_match_are_refused() -> None:

@@ -27,6 +27,7 @@ from calibrant.monitoring.pit_tally import (
     tally_pit,
 )
 from calibrant.monitoring.tally import merged
+from tests.refusals import refused_at
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -41,14 +42,14 @@ def test_merged_tallies_are_the_tally_of_all_rows() -> None:
     groups = ["a" if i % 3 else "b" for i in range(1000)]
     whole = tally_pit(**rows, groups=groups)
     parts = [
-        tally_pit(rows["observed"][at], quantiles=rows["quantiles"][at], levels=LEVELS, groups=groups[at])
-        for at in (slice(0, 1), slice(1, 600), slice(600, 1000))
+        tally_pit(rows["observed"][part], quantiles=rows["quantiles"][part], levels=LEVELS, groups=groups[part])
+        for part in (slice(0, 1), slice(1, 600), slice(600, 1000))
     ]
-    found = merge_pit(parts)
-    assert found.groups == whole.groups
-    assert found.tally.keys.tolist() == whole.tally.keys.tolist()
-    assert found.tally.rows.tolist() == whole.tally.rows.tolist()
-    assert found.of_group("b").counts.sum() == sum(name == "b" for name in groups)
+    together = merge_pit(parts)
+    assert together.groups == whole.groups
+    assert together.tally.keys.tolist() == whole.tally.keys.tolist()
+    assert together.tally.rows.tolist() == whole.tally.rows.tolist()
+    assert together.of_group("b").counts.sum() == sum(name == "b" for name in groups)
 
 
 @pytest.mark.parametrize("kind", ["quantiles", "normal", "interval"])
@@ -62,29 +63,29 @@ def test_the_measures_of_a_tally_are_those_of_its_rows(kind: str) -> None:
     }[kind]
     score = "interval-score" if kind == "interval" else "crps"
     names = ["quantile-calibration-error", "coverage", "pit-ks", score]
-    found = evaluate_pit(tally_pit(y, **forecasts), measures=names)
+    report = evaluate_pit(tally_pit(y, **forecasts), measures=names)
     rows = evaluate_distribution(y, **forecasts, measures=names).measures
     for name in names:
-        assert found[name].value == pytest.approx(rows[name].value, rel=1e-12), name
-        assert (found[name].p_value is None) == (rows[name].p_value is None), name
-        if found[name].p_value is not None:
-            assert found[name].p_value == pytest.approx(rows[name].p_value, rel=1e-9), name
-    error = found["quantile-calibration-error"].value
+        assert report[name].value == pytest.approx(rows[name].value, rel=1e-12), name
+        assert (report[name].p_value is None) == (rows[name].p_value is None), name
+        if report[name].p_value is not None:
+            assert report[name].p_value == pytest.approx(rows[name].p_value, rel=1e-9), name
+    error = report["quantile-calibration-error"].value
     assert error is not None
     assert error > 0.02
 
 
 def test_samples_have_uniform_ranks() -> None:
     rng = np.random.default_rng(1)
-    found = tally_pit(rng.normal(size=20_000), samples=rng.normal(size=(20_000, 4)))
-    assert found.levels.tolist() == sample_levels(4).tolist()
-    assert np.abs(found.counts / 20_000 - 0.2).max() < 0.01
+    tally = tally_pit(rng.normal(size=20_000), samples=rng.normal(size=(20_000, 4)))
+    assert tally.levels.tolist() == sample_levels(4).tolist()
+    assert np.abs(tally.counts / 20_000 - 0.2).max() < 0.01
 
 
 def test_outcomes_equal_to_tied_quantiles_are_spread_over_the_levels_between() -> None:
     n = 4000
-    found = tally_pit(np.zeros(n), quantiles=np.zeros((n, 5)), levels=LEVELS)
-    assert np.abs(found.counts / n - np.diff([0.0, *LEVELS, 1.0])).max() < 0.03
+    tally = tally_pit(np.zeros(n), quantiles=np.zeros((n, 5)), levels=LEVELS)
+    assert np.abs(tally.counts / n - np.diff([0.0, *LEVELS, 1.0])).max() < 0.03
 
 
 def test_the_histogram_has_few_bins_and_contains_every_row() -> None:
@@ -104,9 +105,9 @@ def test_the_interval_of_the_calibration_error_contains_the_true_error() -> None
     true = np.mean(np.abs(0.5 * (1 + np.vectorize(math.erf)(0.8 * ndtri(LEVELS) / math.sqrt(2))) - LEVELS))
     inside = 0
     for seed in range(100):
-        found = evaluate_pit(tally_pit(**_quantile_rows(500, 0.8, seed)), interval=0.9)["quantile-calibration-error"]
-        assert found.interval is not None
-        inside += found.interval[0] <= true <= found.interval[1]
+        measure = evaluate_pit(tally_pit(**_quantile_rows(500, 0.8, seed)), interval=0.9)["quantile-calibration-error"]
+        assert measure.interval is not None
+        inside += measure.interval[0] <= true <= measure.interval[1]
     assert inside >= 90
 
 
@@ -131,32 +132,32 @@ def test_calibrated_forecasts_rarely_reach_the_bound_of_the_evidence() -> None:
 )
 def test_the_evidence_says_what_is_wrong(mean: float, variance: float, message: str) -> None:
     y = np.random.default_rng(6).normal(size=5000)
-    found = pit_evidence([tally_pit(y, mean=np.full(5000, mean), variance=np.full(5000, variance))])
-    assert found.log_e > 20.0
-    assert found.shift.message() == message
+    shift = pit_evidence([tally_pit(y, mean=np.full(5000, mean), variance=np.full(5000, variance))])
+    assert shift.log_e > 20.0
+    assert shift.shift.message() == message
 
 
 def test_evidence_appears_in_a_part_of_the_levels() -> None:
     rng = np.random.default_rng(7)
     low = np.where(rng.random(4000) < 0.7, 0.0, 1.0)  # 70 % of the outcomes are below the median, spread as forecast
     y = ndtri(0.5 * (low + rng.random(4000)))
-    found = pit_evidence([tally_pit(y, mean=np.zeros(4000), variance=np.ones(4000))])
-    assert found.shift.message().startswith("outcomes are too")
+    shift = pit_evidence([tally_pit(y, mean=np.zeros(4000), variance=np.ones(4000))])
+    assert shift.shift.message().startswith("outcomes are too")
 
 
 def test_extreme_numbers_have_finite_counts_and_scores() -> None:
     y = np.array([1e308, -1e308, 0.0])
-    found = tally_pit(y, mean=np.array([-1e308, 1e308, 0.0]), variance=np.array([1e-300, 1e300, 1e-320]))
-    assert found.counts.sum() == 3
-    assert np.isfinite(found.tally.p_sum).all()
-    assert evaluate_pit(found, measures=["crps"])["crps"].value is None
+    tally = tally_pit(y, mean=np.array([-1e308, 1e308, 0.0]), variance=np.array([1e-300, 1e300, 1e-320]))
+    assert tally.counts.sum() == 3
+    assert np.isfinite(tally.tally.p_sum).all()
+    assert evaluate_pit(tally, measures=["crps"])["crps"].value is None
 
 
 def test_small_scores_keep_their_digits() -> None:
     y = np.full(1000, 1e-12)
-    found = tally_pit(y, mean=np.zeros(1000), variance=np.full(1000, 1e-24))
+    tally = tally_pit(y, mean=np.zeros(1000), variance=np.full(1000, 1e-24))
     rows = evaluate_distribution(y, mean=np.zeros(1000), variance=np.full(1000, 1e-24), measures=["crps"])
-    assert evaluate_pit(found, measures=["crps"])["crps"].value == pytest.approx(rows["crps"].value, rel=1e-12)
+    assert evaluate_pit(tally, measures=["crps"])["crps"].value == pytest.approx(rows["crps"].value, rel=1e-12)
 
 
 def test_invalid_arguments_are_named() -> None:
@@ -180,15 +181,15 @@ def test_a_map_of_the_counts_is_nearly_that_of_the_rows(shape: str) -> None:
     y, mean, scale = rng.normal(0.3, 1.0, n), np.zeros(n), rng.uniform(0.5, 0.9, n)
     normal = {"mean": mean, "variance": scale**2}
     fine = np.round(np.arange(1, 100) / 100.0, 2)
-    given = {"quantiles": scale[:, None] * ndtri(fine), "levels": fine}
-    for forecasts in (normal, given):
+    quantile_forecasts = {"quantiles": scale[:, None] * ndtri(fine), "levels": fine}
+    for forecasts in (normal, quantile_forecasts):
         counted = fit_pit(tally_pit(y, **forecasts), shape=shape)
         of_rows = fit_distribution("quantile-recalibration", y, shape=shape, **forecasts)
         assert counted.kind == of_rows.kind
         shown: Any = {name: value if name == "levels" else value[:50] for name, value in forecasts.items()}
-        found, wanted = counted.apply(**shown).quantiles, of_rows.apply(**shown).quantiles
+        calibrated, wanted = counted.apply(**shown).quantiles, of_rows.apply(**shown).quantiles
         inside = slice(2, -2)  # the outermost levels depend on where outcomes are within the outermost bins
-        np.testing.assert_allclose(found[:, inside], wanted[:, inside], atol=0.1)
+        np.testing.assert_allclose(calibrated[:, inside], wanted[:, inside], atol=0.1)
 
 
 def test_a_map_of_counts_calibrates_other_rows() -> None:
@@ -202,9 +203,9 @@ def test_a_map_of_counts_calibrates_other_rows() -> None:
     after: Any = evaluate_distribution(y, quantiles=applied.quantiles, levels=LEVELS, measures=panel).measures
     assert before["coverage"].value < 0.7 < 0.89 < after["coverage"].value < 0.91
     assert after["crps"].value < before["crps"].value
-    found = pit_gain(tally_pit(y, **other), fitted)
-    assert 0.0 < found.low < found.value < found.high
-    assert found.rows == 20_000
+    gain = pit_gain(tally_pit(y, **other), fitted)
+    assert 0.0 < gain.low < gain.value < gain.high
+    assert gain.rows == 20_000
 
 
 @pytest.mark.slow
@@ -218,8 +219,8 @@ def test_the_gain_of_a_map_of_calibrated_forecasts_is_not_positive() -> None:
 
 def test_a_map_of_no_rows_is_the_identity() -> None:
     empty = replace(tally_pit(**_quantile_rows(10)), tally=merged([]))
-    given: Any = {"quantiles": [[-3.0, 0.0, 1.0, 4.0, 9.0]], "levels": LEVELS}
-    np.testing.assert_allclose(fit_pit(empty).apply(**given).quantiles, given["quantiles"], atol=0.01)
+    forecasts: Any = {"quantiles": [[-3.0, 0.0, 1.0, 4.0, 9.0]], "levels": LEVELS}
+    np.testing.assert_allclose(fit_pit(empty).apply(**forecasts).quantiles, forecasts["quantiles"], atol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_a_map_of_no_rows_is_the_identity() -> None:
 def test_options_of_a_map_of_counts_are_checked(options: dict[str, Any], pointer: str) -> None:
     with pytest.raises(CalibrationError) as caught:
         fit_pit(tally_pit(**_quantile_rows(50)), **options)
-    assert [each.pointer for each in caught.value.offences] == [pointer]
+    assert [offence.pointer for offence in caught.value.offences] == [pointer]
 
 
 def test_counts_of_samples_and_intervals_have_no_map_of_levels() -> None:
@@ -271,6 +272,5 @@ def test_a_tally_refuses_a_measure_with_an_option_that_it_does_not_know(
     entry = DISTRIBUTION_MEASURES[name]
     options = {**entry.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
     monkeypatch.setitem(DISTRIBUTION_MEASURES._entries, name, replace(entry, options=options))
-    with pytest.raises(InvalidOption) as raised:
+    with refused_at("/measures/0/above", InvalidOption):
         read_pit_measures([{"name": name, "above": 0.5}], "normal", LEVELS)
-    assert raised.value.offences[0].pointer == "/measures/0/above"

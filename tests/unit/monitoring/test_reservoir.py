@@ -15,12 +15,12 @@ def _drawn(n: int, seed: int) -> Reservoir:
     return Reservoir.of(random.random(n), random.random((n, _K)), random.integers(NO_LABEL, _K, n))
 
 
-def _same(one: Reservoir, other: Reservoir) -> bool:
+def _same(first: Reservoir, other: Reservoir) -> bool:
     arrays = ("priorities", "vectors", "labels", "later", "later_labels")
-    return one.below == other.below and all(np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays)
+    return first.below == other.below and all(np.array_equal(getattr(first, a), getattr(other, a)) for a in arrays)
 
 
-def test_the_rows_of_the_lowest_priorities_stay_however_they_are_split() -> None:
+def test_the_rows_of_the_lowest_priorities_stay_for_any_split() -> None:
     whole = _drawn(1000, 0)
     order = np.random.default_rng(1).permutation(1000)
     parts = [
@@ -47,43 +47,43 @@ def test_a_label_that_arrives_later_is_given_to_its_row_and_dropped_with_it() ->
 
 
 def test_a_serialized_reservoir_is_read_as_it_was() -> None:
-    found = _drawn(50, 2).with_later(np.array([0.5]), np.array([1])).at_most(20)
-    assert _same(from_bytes(found.to_bytes()), found)
+    reservoir = _drawn(50, 2).with_later(np.array([0.5]), np.array([1])).at_most(20)
+    assert _same(from_bytes(reservoir.to_bytes()), reservoir)
     assert len(from_bytes(Reservoir.empty(_K).to_bytes())) == 0
 
 
 def test_thinned_sets_have_the_same_sample_from_any_set_on() -> None:
     sizes = np.random.default_rng(3).integers(0, 120, 40)
     sets = [_drawn(int(n), 10 + i) for i, n in enumerate(sizes)]
-    kept = sets
+    thin = sets
     for _ in range(2):  # thinning again changes nothing
-        kept = thinned(kept, 100)
+        thin = thinned(thin, 100)
         for first in range(len(sets)):
-            assert _same(together(kept[first:], 100), together(sets[first:], 100))
-    rows = sum(map(len, kept))
+            assert _same(together(thin[first:], 100), together(sets[first:], 100))
+    rows = sum(map(len, thin))
     assert rows < 100 * (1.0 + np.log(sizes.sum() / 100)) * 1.1 < sizes.sum()
 
 
 def test_thinned_sets_can_be_thinned_further_as_rows_arrive() -> None:
     sets = [_drawn(80, 60 + i) for i in range(30)]
-    kept: list[Reservoir] = []
-    for one in sets:
-        kept = thinned([*kept, one], 50)
+    thin: list[Reservoir] = []
+    for reservoir in sets:
+        thin = thinned([*thin, reservoir], 50)
     for first in range(len(sets)):
-        assert _same(together(kept[first:], 50), together(sets[first:], 50))
+        assert _same(together(thin[first:], 50), together(sets[first:], 50))
 
 
 def test_priorities_are_uniform_and_belong_to_an_id_and_a_key() -> None:
     ids = [b"row-%d" % i for i in range(4000)]
-    found = priorities_of(ids, "monitor_1")
-    assert np.array_equal(found[:10], priorities_of(ids[:10], "monitor_1"))
-    assert not np.array_equal(found, priorities_of(ids, "monitor_2"))
-    assert found.min() >= 0.0
-    assert found.max() < 1.0
-    assert np.abs(np.histogram(found, 10, (0.0, 1.0))[0] - 400).max() < 90
+    priorities = priorities_of(ids, "monitor_1")
+    assert np.array_equal(priorities[:10], priorities_of(ids[:10], "monitor_1"))
+    assert not np.array_equal(priorities, priorities_of(ids, "monitor_2"))
+    assert priorities.min() >= 0.0
+    assert priorities.max() < 1.0
+    assert np.abs(np.histogram(priorities, 10, (0.0, 1.0))[0] - 400).max() < 90
 
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_an_empty_reservoir_changes_nothing(size: int) -> None:
-    found = _drawn(10, 4)
-    assert _same(together([Reservoir.empty(_K), found], size), found.at_most(size))
+    reservoir = _drawn(10, 4)
+    assert _same(together([Reservoir.empty(_K), reservoir], size), reservoir.at_most(size))

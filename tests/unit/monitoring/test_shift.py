@@ -23,9 +23,9 @@ def test_density_ratios_of_independent_levels_are_ratios_of_frequencies() -> Non
     random = np.random.default_rng(0)
     before, after = random.choice(3, 20_000, p=[0.5, 0.3, 0.2]), random.choice(3, 20_000, p=[0.2, 0.3, 0.5])
     ratios = calibrant.density_ratios(before[:, None], after[:, None])
-    found = [ratios[before == k][0] for k in range(3)]
+    frequencies = [ratios[before == k][0] for k in range(3)]
     wanted = np.bincount(after) / np.bincount(before)
-    assert found == pytest.approx(wanted, rel=2e-3)
+    assert frequencies == pytest.approx(wanted, rel=2e-3)
 
 
 def test_density_ratios_take_missing_values_strings_and_unseen_levels() -> None:
@@ -70,9 +70,9 @@ def shifted(seed: int, q: Any, *, n: int = 3000) -> tuple[Any, Any, Any, Any]:
 def test_em_never_ends_below_the_likelihood_of_the_truth(q: list[float], seed: int) -> None:
     random = np.random.default_rng(seed)
     c, p = random.dirichlet(np.ones(3), 200), np.array([0.2, 0.3, 0.5])
-    found, truth = class_frequencies(c, p), np.array(q) / sum(q)
-    assert found.sum() == pytest.approx(1.0)
-    assert np.log(c / p @ found).sum() >= np.log(c / p @ truth).sum() - 1e-4
+    frequencies, truth = class_frequencies(c, p), np.array(q) / sum(q)
+    assert frequencies.sum() == pytest.approx(1.0)
+    assert np.log(c / p @ frequencies).sum() >= np.log(c / p @ truth).sum() - 1e-4
 
 
 @pytest.mark.slow
@@ -80,55 +80,55 @@ def test_intervals_of_class_frequencies_contain_those_of_the_window() -> None:
     covered = []
     for seed in range(12):
         reference, labels, window, truth = shifted(seed, [0.7, 0.25, 0.05])
-        found = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
-        assert found.low is not None
-        assert found.high is not None
+        estimate = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
+        assert estimate.low is not None
+        assert estimate.high is not None
         q = np.array([0.7, 0.25, 0.05])
-        covered.extend(((found.low <= q) & (q <= found.high)).tolist())
-        assert found.bbse == pytest.approx(np.bincount(truth, minlength=3) / len(truth), abs=0.08)
+        covered.extend(((estimate.low <= q) & (q <= estimate.high)).tolist())
+        assert estimate.bbse == pytest.approx(np.bincount(truth, minlength=3) / len(truth), abs=0.08)
     assert sum(covered) >= 31
 
 
 def test_the_corrected_map_is_calibrated_for_the_window() -> None:
     reference, labels, window, truth = shifted(3, [0.85, 0.1, 0.05])
-    found = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
-    assert found.map is not None
+    estimate = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
+    assert estimate.map is not None
     rows = np.arange(len(truth))
     before = calibrant.fit("sms", reference, labels, scale="logit").apply(window)
-    loaded = calibrant.load(json.loads(json.dumps(found.map.to_document())))
+    loaded = calibrant.load(json.loads(json.dumps(estimate.map.to_document())))
     after = loaded.apply(window)
     assert -np.log(after[rows, truth]).mean() < -np.log(before[rows, truth]).mean() - 0.02
-    assert after.mean(axis=0) == pytest.approx(found.estimated, abs=1e-3)
+    assert after.mean(axis=0) == pytest.approx(estimate.estimated, abs=1e-3)
 
 
 def test_an_absent_class_has_an_upper_limit_above_0() -> None:
     reference, labels, window, _ = shifted(4, [0.6, 0.4, 0.0])
-    found = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low[2] == 0.0
-    assert 0.0 < found.high[2] < 0.05
+    estimate = calibrant.estimate_label_shift(reference, labels, window, scale="logit")
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low[2] == 0.0
+    assert 0.0 < estimate.high[2] < 0.05
 
 
 def test_a_window_of_one_class_has_an_interval_with_a_width() -> None:
     logits, labels, window, _ = shifted(0, [0.3, 0.3, 0.4])
-    one = calibrant.estimate_label_shift(logits, labels, window[:1], scale="logit")
-    assert one.estimated is not None
-    assert one.low is not None
-    assert one.high is not None
-    assert one.estimated.max() == 1.0
-    k = int(np.argmax(one.estimated))
-    assert 0.0 < one.low[k] == 1.0 - np.delete(one.high, k).max() < 0.9
-    assert one.high[k] == 1.0
+    estimate = calibrant.estimate_label_shift(logits, labels, window[:1], scale="logit")
+    assert estimate.estimated is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.estimated.max() == 1.0
+    k = int(np.argmax(estimate.estimated))
+    assert 0.0 < estimate.low[k] == 1.0 - np.delete(estimate.high, k).max() < 0.9
+    assert estimate.high[k] == 1.0
 
 
 def test_a_window_that_is_no_mixture_of_the_classes_is_withheld() -> None:
     reference, labels, window, _ = shifted(5, [0.4, 0.3, 0.3])
-    found = calibrant.estimate_label_shift(reference, labels, window * 0.3, scale="logit")
-    assert found.withheld is not None
-    assert (found.estimated, found.map, found.weights) == (None, None, None)
-    assert "withheld" in repr(found)
-    assert json.dumps(found.to_dict())
+    estimate = calibrant.estimate_label_shift(reference, labels, window * 0.3, scale="logit")
+    assert estimate.withheld is not None
+    assert (estimate.estimated, estimate.map, estimate.weights) == (None, None, None)
+    assert "withheld" in repr(estimate)
+    assert json.dumps(estimate.to_dict())
 
 
 @pytest.mark.parametrize(
@@ -156,11 +156,11 @@ def test_the_drift_test_rarely_alarms_without_drift_and_always_with_it() -> None
     random = np.random.default_rng(9)
     p = random.beta(2, 2, (20, 1000))
     parts = [calibrant.tally(row if t < 12 else row**1.3, row < 0.5) for t, row in enumerate(p)]
-    found = calibrant.prediction_drift(parts[0], parts[1:])
-    assert found.level < 1e-3
-    assert abs(found.start - 11) <= 1
-    assert found.low <= 0.5
-    assert found.since > found.before
+    drift = calibrant.prediction_drift(parts[0], parts[1:])
+    assert drift.level < 1e-3
+    assert abs(drift.start - 11) <= 1
+    assert drift.low <= 0.5
+    assert drift.since > drift.before
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=9))
@@ -178,81 +178,81 @@ def test_the_bet_is_at_most_the_likelihood_ratio(inside: list[int]) -> None:
 
 
 def test_tallies_of_other_events_and_empty_references_are_refused() -> None:
-    one, other = calibrant.tally([0.2, 0.7], [0, 1]), calibrant.tally([0.2, 0.7], [0, 1], reduction="confidence")
+    first, other = calibrant.tally([0.2, 0.7], [0, 1]), calibrant.tally([0.2, 0.7], [0, 1], reduction="confidence")
     with pytest.raises(CalibrationError, match="event"):
-        calibrant.prediction_drift(one, [other])
+        calibrant.prediction_drift(first, [other])
     with pytest.raises(CalibrationError, match="no rows"):
-        calibrant.prediction_drift(one.of_folds([4]), [one])
-    assert calibrant.prediction_drift(one, []).level == 1.0
+        calibrant.prediction_drift(first.of_folds([4]), [first])
+    assert calibrant.prediction_drift(first, []).level == 1.0
 
 
-def drawn(seed: int, kept: float, *, n: int = 5000, warp: float = 1.0) -> tuple[EventTally, EventTally, float]:
+def drawn(seed: int, share: float, *, n: int = 5000, warp: float = 1.0) -> tuple[EventTally, EventTally, float]:
     """A reference, a window in which this share of the events is kept, and the window's event rate."""
     random = np.random.default_rng(seed)
     p = random.beta(1.0, 1.5, 9 * n)
     y = random.random(9 * n) < p**1.3 / (p**1.3 + (1.0 - p) ** 0.8)
-    there = np.flatnonzero(~y | (random.random(9 * n) < kept))
+    there = np.flatnonzero(~y | (random.random(9 * n) < share))
     there = there[there >= n][:n]
     window = calibrant.tally(p[there] ** warp, y[there])
     return calibrant.tally(p[:n], y[:n]), window, float(y[there].mean())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", [0.02, 0.3, 1.0])
-def test_the_interval_contains_the_rate_of_most_windows(kept: float) -> None:
+@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+def test_the_interval_contains_the_rate_of_most_windows(share: float) -> None:
     inside, errors, plain = 0, [], []
     for seed in range(20):
-        reference, window, rate = drawn(seed, kept)
-        found = calibrant.estimate_event_shift(reference, window, alpha=1e-6)
-        assert found.estimated is not None
-        assert found.low is not None
-        assert found.high is not None
-        assert found.bbse is not None
-        inside += bool(found.low[1] <= rate <= found.high[1])
-        errors.append(abs(found.estimated[1] - rate))
-        plain.append(abs(found.reference[1] - rate))
-        assert found.estimated.sum() == pytest.approx(1.0)
-        assert abs(found.bbse[1] - found.estimated[1]) < 0.1
+        reference, window, rate = drawn(seed, share)
+        estimate = calibrant.estimate_event_shift(reference, window, alpha=1e-6)
+        assert estimate.estimated is not None
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.bbse is not None
+        inside += bool(estimate.low[1] <= rate <= estimate.high[1])
+        errors.append(abs(estimate.estimated[1] - rate))
+        plain.append(abs(estimate.reference[1] - rate))
+        assert estimate.estimated.sum() == pytest.approx(1.0)
+        assert abs(estimate.bbse[1] - estimate.estimated[1]) < 0.1
     assert inside >= 17
-    assert kept == 1.0 or np.mean(errors) < np.mean(plain) / 5.0
+    assert share == 1.0 or np.mean(errors) < np.mean(plain) / 5.0
 
 
 def test_the_corrected_map_predicts_the_rate_of_the_window() -> None:
     reference, window, rate = drawn(1, 0.2, n=20_000)
-    found = calibrant.estimate_event_shift(reference, window)
-    assert found.map is not None
+    estimate = calibrant.estimate_event_shift(reference, window)
+    assert estimate.map is not None
     event = window.event()
     assert event.w is not None
-    assert found.estimated is not None
-    mean = np.average(found.map.curve(event.p), weights=event.w)
-    assert mean == pytest.approx(found.estimated[1], abs=1e-3)
+    assert estimate.estimated is not None
+    mean = np.average(estimate.map.curve(event.p), weights=event.w)
+    assert mean == pytest.approx(estimate.estimated[1], abs=1e-3)
     assert mean == pytest.approx(rate, abs=0.03)
-    again = calibrant.load(found.map.to_document())
-    assert np.array_equal(again.curve(event.p), found.map.curve(event.p))
+    again = calibrant.load(estimate.map.to_document())
+    assert np.array_equal(again.curve(event.p), estimate.map.curve(event.p))
 
 
 def test_a_window_that_is_no_mixture_is_withheld() -> None:
     reference, window, _ = drawn(2, 0.5, warp=1.5)
-    found = calibrant.estimate_event_shift(reference, window)
-    assert (found.estimated, found.map, found.weights) == (None, None, None)
-    assert found.withheld is not None
-    assert "not a mixture" in found.withheld
+    estimate = calibrant.estimate_event_shift(reference, window)
+    assert (estimate.estimated, estimate.map, estimate.weights) == (None, None, None)
+    assert estimate.withheld is not None
+    assert "not a mixture" in estimate.withheld
 
 
 def test_labels_of_the_window_are_not_used() -> None:
     reference, window, _ = drawn(3, 0.5)
     rows = window.tally
     blind = EventTally(type(rows)(rows.keys | np.uint32(1), rows.rows, rows.p_sum), "binary")
-    one, other = (calibrant.estimate_event_shift(reference, each) for each in (window, blind))
-    assert one.p_value == pytest.approx(other.p_value, rel=1e-9)
+    first, other = (calibrant.estimate_event_shift(reference, counted) for counted in (window, blind))
+    assert first.p_value == pytest.approx(other.p_value, rel=1e-9)
 
 
 def test_predictions_without_information_leave_the_rate_open() -> None:
     reference = calibrant.tally([0.5] * 100, [0, 1] * 50)
-    found = calibrant.estimate_event_shift(reference, calibrant.tally([0.5] * 300, [0] * 300))
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.low.tolist(), found.high.tolist(), found.bbse) == ([0.0, 0.0], [1.0, 1.0], None)
+    estimate = calibrant.estimate_event_shift(reference, calibrant.tally([0.5] * 300, [0] * 300))
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert (estimate.low.tolist(), estimate.high.tolist(), estimate.bbse) == ([0.0, 0.0], [1.0, 1.0], None)
 
 
 def test_unsuitable_tallies_are_refused() -> None:

@@ -69,11 +69,11 @@ def test_many_tallies_of_many_groups_are_merged() -> None:
     p, groups = random.random(150_000), random.integers(0, 2000, 150_000)
     y, folds = random.integers(0, 2, len(p)).astype(np.int8), random.integers(0, 5, len(p))
     parts = (slice(start, start + 1000) for start in range(0, len(p), 1000))
-    found = merged(tally_of(p[part], y[part], groups[part], folds[part]) for part in parts)
+    together = merged(tally_of(p[part], y[part], groups[part], folds[part]) for part in parts)
     whole = tally_of(p, y, groups, folds)
-    np.testing.assert_array_equal(found.keys, whole.keys)
-    np.testing.assert_array_equal(found.rows, whole.rows)
-    np.testing.assert_allclose(found.p_sum, whole.p_sum, rtol=1e-13)
+    np.testing.assert_array_equal(together.keys, whole.keys)
+    np.testing.assert_array_equal(together.rows, whole.rows)
+    np.testing.assert_allclose(together.p_sum, whole.p_sum, rtol=1e-13)
 
 
 def test_the_last_group_has_its_key() -> None:
@@ -99,8 +99,8 @@ def test_bytes_cut_off_are_no_tally(cut: int) -> None:
 
 
 def test_counts_beyond_four_bytes_are_stored_in_eight() -> None:
-    one = tally_of(np.array([0.5]), np.array([1], dtype=np.int8))
-    assert len(from_bytes(Tally(one.keys, one.rows * 2**33, one.p_sum * 2.0**33).to_bytes())) == 2**33
+    counted = tally_of(np.array([0.5]), np.array([1], dtype=np.int8))
+    assert len(from_bytes(Tally(counted.keys, counted.rows * 2**33, counted.p_sum * 2.0**33).to_bytes())) == 2**33
 
 
 def test_a_cell_holds_what_lies_from_its_border_up_to_the_next() -> None:
@@ -157,8 +157,8 @@ def test_bounds_are_close_at_a_hundred_thousand_rows() -> None:
 
 def test_a_bin_that_begins_in_an_empty_cell_leaves_nothing_in_doubt() -> None:
     tally = tally_of(np.array([0.1, 0.4, 0.9]), np.array([1, 0, 1], dtype=np.int8))
-    found = equal_width_bounds(tally, 2)
-    assert found.low == pytest.approx(found.high) == pytest.approx((0.5 + 0.1) / 3)
+    bounds = equal_width_bounds(tally, 2)
+    assert bounds.low == pytest.approx(bounds.high) == pytest.approx((0.5 + 0.1) / 3)
 
 
 def test_a_value_is_apart_by_the_farther_bound() -> None:
@@ -167,8 +167,8 @@ def test_a_value_is_apart_by_the_farther_bound() -> None:
 
 
 def test_what_one_cell_hides_is_bounded_by_the_mean_error() -> None:
-    found = equal_mass_bounds(tally_of(np.full(90, 0.3), (np.arange(90) < 27).astype(np.int8)))
-    assert found.high == pytest.approx(2 * 0.3 * 0.7)
+    bounds = equal_mass_bounds(tally_of(np.full(90, 0.3), (np.arange(90) < 27).astype(np.int8)))
+    assert bounds.high == pytest.approx(2 * 0.3 * 0.7)
 
 
 def test_no_rows_have_no_bounds() -> None:

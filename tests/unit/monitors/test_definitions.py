@@ -11,6 +11,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import load
 from schemas.base import DAY, HOUR
 from schemas.monitors import MonitorBody
+from tests.refusals import refused_at
 
 _DOCUMENT: dict[str, Any] = {
     "format": 1,
@@ -35,8 +36,8 @@ def _pointer(**fields: Any) -> tuple[str, str]:
 
 
 def test_missing_fields_of_a_definition_have_defaults() -> None:
-    found = settled(_body(), None)
-    assert (found.reduction, found.bucket) == ("binary", HOUR)
+    definition = settled(_body(), None)
+    assert (definition.reduction, definition.bucket) == ("binary", HOUR)
     assert settled(_body(n_classes=3), None).reduction == "confidence"
 
 
@@ -214,9 +215,8 @@ def test_the_map_must_take_what_is_watched() -> None:
         ({"n_classes": 3, "reduction": "top:2"}, "/reduction"),
         ({}, "/reduction"),
     ):
-        with pytest.raises(CalibrationError) as caught:
+        with refused_at(pointer, CalibrationError):
             settled(_body(**fields), fitted)
-        assert caught.value.offences[0].pointer == pointer
 
 
 _JSON = st.recursive(
@@ -230,13 +230,13 @@ _JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["memories", "window", "rows_per_round", "delay", ""]), _JSON, max_size=4))
 def test_any_options_of_an_online_map_are_accepted_or_refused_by_name(options: dict[str, Any]) -> None:
     body = _body(recalibration={"policy": "online", "options": options})
-    found: tuple[str, str] | None = None
+    refused: tuple[str, str] | None = None
     try:
         settled(body, None)
     except CalibrationError as error:
-        found = error.code, error.offences[0].pointer
-    if found is None:
+        refused = error.code, error.offences[0].pointer
+    if refused is None:
         assert set(options) <= {"memories", "window", "rows_per_round"}
     else:
-        code, pointer = found
+        code, pointer = refused
         assert (code, pointer.startswith("/recalibration/options")) == ("invalid-option", True)

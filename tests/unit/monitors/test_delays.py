@@ -25,19 +25,19 @@ def test_what_lies_beyond_the_bins_is_in_the_first_and_the_last() -> None:
 
 def test_every_delay_is_counted_once() -> None:
     seconds = np.random.default_rng(0).exponential(5000.0, 10_000)
-    found = counted(seconds)
-    assert sum(found.values()) == 10_000
-    assert set(found) <= set(DELAY_FIELDS)
+    counts = counted(seconds)
+    assert sum(counts.values()) == 10_000
+    assert set(counts) <= set(DELAY_FIELDS)
 
 
 @pytest.mark.parametrize("scale", [2.0, 60.0, 86_400.0])
 def test_quantiles_are_within_a_third_of_the_rows_own(scale: float) -> None:
     seconds = np.random.default_rng(1).lognormal(np.log(scale), 1.0, 20_000)
     shares = [0.1, 0.5, 0.9, 0.99]
-    found = delay_quantiles(counted(seconds), shares)
-    assert found is not None
+    quantiles = delay_quantiles(counted(seconds), shares)
+    assert quantiles is not None
     own = np.quantile(seconds, shares)
-    np.testing.assert_allclose(found, np.where(own < 1.0, 0.0, own), rtol=1.0 / 3.0)
+    np.testing.assert_allclose(quantiles, np.where(own < 1.0, 0.0, own), rtol=1.0 / 3.0)
 
 
 def test_labels_that_come_with_their_predictions_took_no_time() -> None:

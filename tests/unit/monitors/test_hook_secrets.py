@@ -7,9 +7,9 @@ from calibrant.core.errors import InvalidOption
 
 
 def test_a_generated_secret_is_accepted() -> None:
-    made = made_secret(None, "hook")
-    check_secret(made, "/secret")
-    assert len(read_secret(made)) == 32
+    secret = made_secret(None, "hook")
+    check_secret(secret, "/secret")
+    assert len(read_secret(secret)) == 32
 
 
 def test_no_two_secrets_are_the_same_but_those_of_one_request() -> None:

@@ -82,7 +82,7 @@ def test_delays_grow_and_end_and_a_receiver_may_lengthen_them() -> None:
     assert plan.attempts == 8
     for tried, delay in enumerate(DELAYS, 1):
         drawn = [plan.after(tried) or 0.0 for _ in range(50)]
-        assert all(0.75 * delay <= each <= 1.25 * delay for each in drawn)
+        assert all(0.75 * delay <= wait <= 1.25 * delay for wait in drawn)
         assert len(set(drawn)) > 1
     assert plan.after(8) is None
     assert plan.after(1, wait=600) == 600

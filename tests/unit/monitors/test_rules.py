@@ -22,11 +22,11 @@ from service.monitor_charts import chart_titles
 
 def watched(rule: ThresholdRule, *seen: tuple[int, float | None]) -> list[RuleState]:
     """The states after looks that saw so many rows and such values."""
-    state, found = THRESHOLD.begin(rule, None, RECORD), []
+    state, states = THRESHOLD.begin(rule, None, RECORD), []
     for moment, (n, value) in enumerate(seen):
         state = THRESHOLD.conclude(rule, state, ComparedValue(n, value), float(moment))
-        found.append(state)
-    return found
+        states.append(state)
+    return states
 
 
 def statuses(rule: ThresholdRule, *seen: tuple[int, float | None]) -> str:

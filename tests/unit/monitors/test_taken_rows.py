@@ -12,27 +12,27 @@ from calibrant.core.reductions import event_probability, reduce
 
 
 def test_a_bad_prediction_is_refused_and_the_others_are_left() -> None:
-    why, values = check_predictions(np.array([0.2, np.nan, 1.5, 1.00005, np.inf, -0.00005]), "probability")
+    why, checked = check_predictions(np.array([0.2, np.nan, 1.5, 1.00005, np.inf, -0.00005]), "probability")
     assert why.tolist() == [0, Why.NOT_FINITE, Why.OUT_OF_RANGE, 0, Why.NOT_FINITE, 0]
-    assert values[[0, 3, 5]].tolist() == [0.2, 1.0, 0.0]
-    assert np.isfinite(values).all()
+    assert checked[[0, 3, 5]].tolist() == [0.2, 1.0, 0.0]
+    assert np.isfinite(checked).all()
 
 
 def test_vectors_are_checked_by_row_as_a_whole_batch_is() -> None:
-    given = np.array([[0.5, 0.5], [0.5, 0.50005], [0.5, 0.6], [np.nan, 1.0], [1.00005, -0.00005], [-0.5, 1.5]])
-    why, values = check_predictions(given, "probability")
+    predictions = np.array([[0.5, 0.5], [0.5, 0.50005], [0.5, 0.6], [np.nan, 1.0], [1.00005, -0.00005], [-0.5, 1.5]])
+    why, checked = check_predictions(predictions, "probability")
     assert why.tolist() == [0, 0, Why.WRONG_SUM, Why.NOT_FINITE, 0, Why.OUT_OF_RANGE]
     fine = why == 0
-    assert np.array_equal(values[fine], read_predictions(given[fine]).values)
+    assert np.array_equal(checked[fine], read_predictions(predictions[fine]).values)
 
 
-def test_rounded_vectors_are_taken_as_a_whole_batch_takes_them() -> None:
-    given = np.array([[0.3333, 0.3333, 0.1667, 0.1669], [0.5, 0.25, 0.125, 0.125], [0.9, 0.9, 0.9, 0.9]])
-    why, values = check_predictions(given, "probability")
+def test_rounded_vectors_are_accepted_as_in_a_whole_batch() -> None:
+    predictions = np.array([[0.3333, 0.3333, 0.1667, 0.1669], [0.5, 0.25, 0.125, 0.125], [0.9, 0.9, 0.9, 0.9]])
+    why, checked = check_predictions(predictions, "probability")
     assert why.tolist() == [0, 0, Why.WRONG_SUM]
-    assert np.array_equal(values[:2], read_predictions(given[:2]).values)
-    assert read_predictions(given[:2]).rewritten
-    why, _ = check_predictions(given + np.array([0.0003, 0.0, 0.0, 0.0]), "probability")
+    assert np.array_equal(checked[:2], read_predictions(predictions[:2]).values)
+    assert read_predictions(predictions[:2]).rewritten
+    why, _ = check_predictions(predictions + np.array([0.0003, 0.0, 0.0, 0.0]), "probability")
     assert why.tolist() == [Why.WRONG_SUM] * 3
 
 
@@ -42,10 +42,10 @@ def test_logits_are_of_any_size_but_finite() -> None:
 
 
 def test_checking_leaves_the_callers_array_alone() -> None:
-    given = np.array([[0.5, 0.50005], [0.1, 0.9]])
-    before = given.copy()
-    check_predictions(given, "probability")
-    assert np.array_equal(given, before)
+    predictions = np.array([[0.5, 0.50005], [0.1, 0.9]])
+    before = predictions.copy()
+    check_predictions(predictions, "probability")
+    assert np.array_equal(predictions, before)
 
 
 def test_labels_are_whole_numbers_of_the_classes() -> None:
@@ -62,29 +62,29 @@ def test_times_may_lie_within_the_skew_and_the_retention() -> None:
 @pytest.mark.parametrize("reduction", ["confidence", "class:2", "top:1", "top:2", "top:3"])
 def test_vectors_are_reduced_as_batches_are(reduction: str) -> None:
     rng = np.random.default_rng(7)
-    values = rng.dirichlet(np.ones(3), 200)
-    values[:20] = [0.4, 0.2, 0.4]  # ties rank the first class first
+    predictions = rng.dirichlet(np.ones(3), 200)
+    predictions[:20] = [0.4, 0.2, 0.4]  # ties rank the first class first
     labels = rng.integers(0, 3, 200)
-    found = reduce_rows(values, "probability", reduction)
-    batch = Batch(Predictions(values, "probability"), labels, None)
-    assert np.array_equal(found.p, event_probability(batch.predictions, reduction))
-    assert np.array_equal(found.event == labels, reduce(batch, reduction).y == 1)
+    reduced = reduce_rows(predictions, "probability", reduction)
+    batch = Batch(Predictions(predictions, "probability"), labels, None)
+    assert np.array_equal(reduced.p, event_probability(batch.predictions, reduction))
+    assert np.array_equal(reduced.event == labels, reduce(batch, reduction).y == 1)
 
 
 def test_a_map_of_vectors_may_change_the_class_and_the_raw_one_is_kept() -> None:
-    values = np.array([[0.6, 0.3, 0.1]])
-    found = reduce_rows(values, "probability", "confidence", lambda predictions: predictions.values[:, ::-1])
-    assert (found.p.tolist(), found.event.tolist()) == ([0.6], [2])
-    assert found.raw_event is not None
-    assert found.raw_event.tolist() == [0]
+    vectors = np.array([[0.6, 0.3, 0.1]])
+    reduced = reduce_rows(vectors, "probability", "confidence", lambda predictions: predictions.values[:, ::-1])
+    assert (reduced.p.tolist(), reduced.event.tolist()) == ([0.6], [2])
+    assert reduced.raw_event is not None
+    assert reduced.raw_event.tolist() == [0]
 
 
 def test_a_map_of_one_event_keeps_the_class_predicted_before_it() -> None:
-    values = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    found = reduce_rows(values, "probability", "confidence", lambda predictions: np.full(2, 0.25))
-    assert (found.p.tolist(), found.event.tolist()) == ([0.25, 0.25], [0, 2])
-    assert found.raw_p is not None
-    assert found.raw_p.tolist() == [0.6, 0.6]
+    vectors = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+    reduced = reduce_rows(vectors, "probability", "confidence", lambda predictions: np.full(2, 0.25))
+    assert (reduced.p.tolist(), reduced.event.tolist()) == ([0.25, 0.25], [0, 2])
+    assert reduced.raw_p is not None
+    assert reduced.raw_p.tolist() == [0.6, 0.6]
 
 
 def test_entries_of_any_kind_are_read_back() -> None:

@@ -181,18 +181,18 @@ def test_the_permitted_addresses_of_a_name_are_used_in_order() -> None:
 
 
 def test_the_networks_that_are_named_are_reached_and_no_others() -> None:
-    given = Targets.read("10.1.2.3,[fd00::1],http://inside", "10.0.0.0/8, fd00::/8, 0.0.0.0/0")
-    assert given.admit("https://10.1.2.3/").host == "10.1.2.3"
-    assert given.admit("https://[fd00::1]/").host == "fd00::1"
-    assert given.fit(["127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]) == [
+    targets = Targets.read("10.1.2.3,[fd00::1],http://inside", "10.0.0.0/8, fd00::/8, 0.0.0.0/0")
+    assert targets.admit("https://10.1.2.3/").host == "10.1.2.3"
+    assert targets.admit("https://[fd00::1]/").host == "fd00::1"
+    assert targets.fit(["127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]) == [
         "127.0.0.1",
         "::ffff:10.0.0.1",
         "64:ff9b::a00:1",
     ]
-    assert given.fit(["0.0.0.0", "224.0.0.1", "::", "ff02::1", "fe80::1"]) == []
+    assert targets.fit(["0.0.0.0", "224.0.0.1", "::", "ff02::1", "fe80::1"]) == []
 
 
-def test_without_hosts_nothing_is_sent_and_the_refusal_says_why() -> None:
+def test_nothing_is_sent_without_hosts_and_the_refusal_says_why() -> None:
     with pytest.raises(TargetRefused, match="webhook_hosts is empty"):
         Targets.read(" , ", "").admit("https://alerts.example.com/")
     with pytest.raises(TargetRefused, match="must use https"):

@@ -24,7 +24,7 @@ def record(start: int = START) -> MonitorRecord:
 def buckets(n: int, shift: float = 0.2) -> list[Tally]:
     random = np.random.default_rng(3)
     p = random.uniform(0.1, 0.7, (n, 50))
-    return [tally_of(one, (random.random(50) < one + shift).astype(np.int8)) for one in p]
+    return [tally_of(mean, (random.random(50) < mean + shift).astype(np.int8)) for mean in p]
 
 
 def spans_of(tallies: list[Tally], width: int = 1, first: int = START) -> list[tuple[Span, Gathered]]:
@@ -36,17 +36,17 @@ def spans_of(tallies: list[Tally], width: int = 1, first: int = START) -> list[t
 
 def test_the_path_over_single_buckets_is_the_evidence_after_each_of_them() -> None:
     tallies = buckets(12)
-    factors = np.stack([log_factors(one) for one in tallies])
+    factors = np.stack([log_factors(tally) for tally in tallies])
     exact = [evidence(factors[: i + 1]).log_e for i in range(len(tallies))]
     assert evidence_path(record(), spans_of(tallies)) == pytest.approx(exact, rel=1e-9)
 
 
 def test_empty_buckets_between_spans_keep_the_weights_of_starts() -> None:
     tallies = buckets(3)
-    spans = [spans_of([one], first=START + at)[0] for one, at in zip(tallies, (0, 4, 9), strict=True)]
+    spans = [spans_of([tally], first=START + bucket)[0] for tally, bucket in zip(tallies, (0, 4, 9), strict=True)]
     factors = np.zeros((10, len(log_factors(tallies[0]))))
-    for one, at in zip(tallies, (0, 4, 9), strict=True):
-        factors[at] = log_factors(one)
+    for tally, bucket in zip(tallies, (0, 4, 9), strict=True):
+        factors[bucket] = log_factors(tally)
     assert evidence_path(record(), spans)[-1] == pytest.approx(evidence(factors).log_e, rel=1e-9)
 
 
@@ -62,7 +62,7 @@ def test_wider_spans_have_about_the_same_evidence() -> None:
 
 def test_spans_before_the_start_of_the_evidence_have_none() -> None:
     path = evidence_path(record(START + 3), spans_of(buckets(6)))
-    assert [one is None for one in path] == [True, True, True, False, False, False]
+    assert [point is None for point in path] == [True, True, True, False, False, False]
     assert evidence_path(record(), []) == []
 
 

@@ -114,7 +114,7 @@ def test_a_monotone_map_never_decreases(family: Family, loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_where_the_free_line_rises_the_monotone_one_is_the_same(family: Family) -> None:
+def test_the_monotone_line_is_the_free_one_if_that_rises(family: Family) -> None:
     p, y = _drawn(2000)
     both = [
         fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(candidates=(1,), final="refit", monotone=m))[0](GRID)
@@ -144,7 +144,7 @@ def test_a_knot_on_the_first_or_last_row_stays_in_pl3() -> None:
     np.testing.assert_allclose(guarded_curve(z), curve(z), atol=1e-12)
 
 
-def test_on_increasing_data_the_monotone_map_is_as_good_as_the_free_one() -> None:
+def test_the_monotone_map_of_increasing_data_is_as_good_as_the_free_one() -> None:
     p, y = _drawn(3000)
     rows = sort_rows(p, y)
     losses = [
@@ -158,10 +158,10 @@ def test_on_increasing_data_the_monotone_map_is_as_good_as_the_free_one() -> Non
 def test_the_order_of_the_rows_cannot_matter_and_the_seed_decides(family: Family) -> None:
     p, y = _drawn(900)
     order = np.random.default_rng(7).permutation(900)
-    one, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
+    first, details = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=4)
     other, other_details = fit_piecewise(family, sort_rows(p[order], y[order]), PiecewiseOptions(), seed=4)
     assert details == other_details
-    np.testing.assert_array_equal(one(GRID), other(GRID))
+    np.testing.assert_array_equal(first(GRID), other(GRID))
     _, different = fit_piecewise(family, sort_rows(p, y), PiecewiseOptions(), seed=5)
     assert different["scores"] != details["scores"]
 

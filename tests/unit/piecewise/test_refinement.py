@@ -91,8 +91,8 @@ def test_no_change_of_one_height_or_knot_lowers_the_loss_of_a_curve_of_a_map(fin
     cells = fold_cells(rows, 10, 0)
     w, wy = cells.training()
     for line, model in enumerate(curve.models):
-        at = line if final == "fold-average" else -1
-        own = FoldCells(cells.p, w[at][None], wy[at][None])
+        line_of_fit = line if final == "fold-average" else -1
+        own = FoldCells(cells.p, w[line_of_fit][None], wy[line_of_fit][None])
         assert _largest_fall(own, "pl", options, model.knots, model.heights) < ROW
 
 
@@ -225,13 +225,13 @@ def _lowest_of_knot(fits: CrossFit, knots: Floats, heights: Floats, i: int) -> f
     lowest = [float(losses.min())]
     for best in losses.argsort()[:5]:
         around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             lambda z: float(_losses_of_fits(fits, _with(knots, i, np.array([z])), heights[None])[0]),
             bounds=around,
             method="bounded",
             options={"xatol": 1e-12},
         )
-        lowest.append(float(found.fun))
+        lowest.append(float(optimum.fun))
     return min(lowest)
 
 

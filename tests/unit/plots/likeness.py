@@ -28,19 +28,19 @@ def pixels(image: Image.Image) -> Pixels:
     return np.asarray(image.convert("RGB").filter(ImageFilter.GaussianBlur(_BLUR)), dtype=np.int16)
 
 
-def unlike(one: Pixels, other: Pixels) -> int:
+def unlike(first: Pixels, other: Pixels) -> int:
     """Pixels of either picture that have no like among the nine at that place of the other."""
-    return max(_astray(one, other), _astray(other, one))
+    return max(_astray(first, other), _astray(other, first))
 
 
-def alike(one: Pixels, other: Pixels) -> bool:
+def alike(first: Pixels, other: Pixels) -> bool:
     """Whether two pictures differ by no more than rims of letters and lines do."""
-    return one.shape == other.shape and unlike(one, other) <= _PIXELS
+    return first.shape == other.shape and unlike(first, other) <= _PIXELS
 
 
-def _astray(one: Pixels, other: Pixels) -> int:
+def _astray(first: Pixels, other: Pixels) -> int:
     padded = np.pad(other, ((1, 1), (1, 1), (0, 0)), mode="edge")
     height, width, _ = other.shape
     near = np.stack([padded[i : i + height, j : j + width] for i in range(3) for j in range(3)])
-    out = (one < near.min(axis=0) - _LEEWAY) | (one > near.max(axis=0) + _LEEWAY)
-    return int(np.count_nonzero(out.any(axis=2)))
+    astray = (first < near.min(axis=0) - _LEEWAY) | (first > near.max(axis=0) + _LEEWAY)
+    return int(np.count_nonzero(astray.any(axis=2)))

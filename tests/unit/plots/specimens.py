@@ -48,9 +48,11 @@ def rows(power: float = 1.6) -> tuple[Array, npt.NDArray[np.int64]]:
 @cache
 def diagram(name: str, power: float = 1.6) -> Mapping[str, Any]:
     """A quick diagram or a fitted one, as a report holds it. Alone, since the belt takes seconds, and few need it."""
-    asked: str | dict[str, Any] = {"name": name, "method": "platt"} if name == "fit-on-test" else name
-    found: Mapping[str, Any] = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=[asked]).diagrams[name]
-    return found
+    request: str | dict[str, Any] = {"name": name, "method": "platt"} if name == "fit-on-test" else name
+    diagram_of: Mapping[str, Any] = calibrant.evaluate(*rows(power), measures=["ece"], diagrams=[request]).diagrams[
+        name
+    ]
+    return diagram_of
 
 
 def piecewise() -> dict[str, Any]:
@@ -62,7 +64,7 @@ def piecewise() -> dict[str, Any]:
         {"knots": [0.0, 0.3, 0.66, 1.0], "heights": [0.01, 0.53, 0.78, 0.98]},
     ]
     calibrated = np.mean([np.interp(p, curve["knots"], curve["heights"]) for curve in curves], axis=0)
-    data = {
+    points = {
         **shown["data"],
         "calibrated": calibrated.tolist(),
         "low": np.clip(calibrated - 0.04, 0.0, 1.0).tolist(),
@@ -70,7 +72,7 @@ def piecewise() -> dict[str, Any]:
         "family": "pl",
         "parameters": {"models": curves},
     }
-    return {**shown, "data": data, "definition": {**shown["definition"], "method": "pl"}}
+    return {**shown, "data": points, "definition": {**shown["definition"], "method": "pl"}}
 
 
 def sizes() -> dict[str, Any]:
@@ -121,9 +123,9 @@ def series() -> dict[str, Any]:
 @cache
 def forecast_rows(kind: str = "quantiles", width: float = 1.0) -> MeasuredForecasts:
     """Forecasts of a wave that are too narrow, and outcomes from a sequence of low discrepancy."""
-    at = np.arange(N)
-    mean, std = 10 + 4 * np.sin(at / 9), 0.4 * 1.6 ** ((at * 7) % 5)
-    observed = mean + 0.2 + 1.7 * std * ndtri(np.modf(at * 0.6180339887498949 + 0.3)[0])
+    i = np.arange(N)
+    mean, std = 10 + 4 * np.sin(i / 9), 0.4 * 1.6 ** ((i * 7) % 5)
+    observed = mean + 0.2 + 1.7 * std * ndtri(np.modf(i * 0.6180339887498949 + 0.3)[0])
     levels = np.array([0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
     if kind == "normal":
         forecasts = read_forecasts(mean=mean, variance=(width * std) ** 2)
@@ -143,10 +145,10 @@ def _kind(name: str) -> str:
     return "normal" if name in ("mean-variance", "fan") else "quantiles"
 
 
-def _draw_forecasts(name: str, *, overlaid: bool, **how: Any) -> Drawn:
+def _draw_forecasts(name: str, *, overlaid: bool, **options: Any) -> Drawn:
     kind = _kind(name)
     after = (forecast_diagram(name, kind, 1.6), Caption(N, kind)) if overlaid else None
-    return draw(name, forecast_diagram(name, kind), Caption(N, kind, "admissions"), after=after, **how)
+    return draw(name, forecast_diagram(name, kind), Caption(N, kind, "admissions"), after=after, **options)
 
 
 def _after(name: str) -> tuple[Mapping[str, Any], Caption]:
@@ -155,21 +157,21 @@ def _after(name: str) -> tuple[Mapping[str, Any], Caption]:
 
 #: Every kind of picture; each takes form, theme and width.
 PICTURES: Mapping[str, Callable[..., Drawn]] = {
-    **{name: lambda name=name, **how: draw(name, diagram(name), ABOUT, **how) for name in QUICK},
+    **{name: lambda name=name, **options: draw(name, diagram(name), ABOUT, **options) for name in QUICK},
     **{
-        f"{name}-after": lambda name=name, **how: draw(name, diagram(name), PLAIN, after=_after(name), **how)
+        f"{name}-after": lambda name=name, **options: draw(name, diagram(name), PLAIN, after=_after(name), **options)
         for name in (*QUICK, "fit-on-test")
     },
-    "fit-on-test": lambda **how: draw("fit-on-test", diagram("fit-on-test"), PLAIN, **how),
-    "fit-on-test-pl": lambda **how: draw("fit-on-test", piecewise(), ABOUT, **how),
-    "several": lambda **how: draw_several(
-        "reliability", [(diagram("reliability", power), ABOUT) for power in (0.7, 1.0, 1.6)], **how
+    "fit-on-test": lambda **options: draw("fit-on-test", diagram("fit-on-test"), PLAIN, **options),
+    "fit-on-test-pl": lambda **options: draw("fit-on-test", piecewise(), ABOUT, **options),
+    "several": lambda **options: draw_several(
+        "reliability", [(diagram("reliability", power), ABOUT) for power in (0.7, 1.0, 1.6)], **options
     ),
-    "by-size": lambda **how: draw_by_size(sizes(), PLAIN, **how),
-    "cost-plane": lambda **how: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **how),
-    "over-time": lambda **how: draw_over_time(series(), replace(PLAIN, name="inbox"), **how),
-    "fit-bins": lambda **how: draw_fit_bins(fit_bins(), PLAIN, **how),
+    "by-size": lambda **options: draw_by_size(sizes(), PLAIN, **options),
+    "cost-plane": lambda **options: draw_cost_plane(plane(), PLAIN, names=("one", "the other"), **options),
+    "over-time": lambda **options: draw_over_time(series(), replace(PLAIN, name="inbox"), **options),
+    "fit-bins": lambda **options: draw_fit_bins(fit_bins(), PLAIN, **options),
     **{name: partial(_draw_forecasts, name, overlaid=False) for name in DISTRIBUTION_DIAGRAMS},
     **{f"{name}-after": partial(_draw_forecasts, name, overlaid=True) for name in DISTRIBUTION_DIAGRAMS},
-    "pit-normal": lambda **how: draw("pit", forecast_diagram("pit", "normal"), Caption(N, "normal"), **how),
+    "pit-normal": lambda **options: draw("pit", forecast_diagram("pit", "normal"), Caption(N, "normal"), **options),
 }

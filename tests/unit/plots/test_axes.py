@@ -39,9 +39,9 @@ def test_every_diagram_is_drawn_on_given_axes(name: str, with_map: bool, style: 
     fitted = calibrant.fit("platt", P[:200], Y[:200]) if with_map else None
     report = calibrant.evaluate(P[200:], Y[200:], map=fitted)
     with pyplot.style.context(style):
-        _, given = pyplot.subplots()
-        ax = getattr(report.plot, name.replace("-", "_"))(ax=given)
-        assert ax is given
+        _, own_axes = pyplot.subplots()
+        ax = getattr(report.plot, name.replace("-", "_"))(ax=own_axes)
+        assert ax is own_axes
         ax.figure.canvas.draw()
     assert ax.has_data()
     assert ax.get_xlabel()
@@ -59,11 +59,11 @@ def test_a_diagram_on_the_rows_of_the_fit_says_so() -> None:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_copy_of_a_report_keeps_its_rows(copied: Any) -> None:
     report = calibrant.evaluate(P, Y, groups=Y, map=calibrant.fit("platt", P, Y))
-    found = copied(report)
-    assert found == report
-    assert found is not report
-    assert (found.groups is report.groups) == (copied is copy.copy)
-    assert len(found.plot.corp().lines) == len(report.plot.corp().lines)
+    copy_of = copied(report)
+    assert copy_of == report
+    assert copy_of is not report
+    assert (copy_of.groups is report.groups) == (copied is copy.copy)
+    assert len(copy_of.plot.corp().lines) == len(report.plot.corp().lines)
     forecasts = calibrant.evaluate_distribution(np.arange(30.0), mean=np.arange(30.0) + 1.0, std=np.ones(30))
     assert len(copied(forecasts).plot.pit().patches) == len(forecasts.plot.pit().patches)
 
@@ -73,8 +73,8 @@ def test_a_diagram_of_the_report_is_drawn_as_it_is() -> None:
     without_rows = pickle.loads(pickle.dumps(report))
     assert without_rows.source is None
     assert without_rows == report
-    for each in (report, without_rows):
-        assert len(each.plot().collections) == len(report.plot().collections)
+    for source in (report, without_rows):
+        assert len(source.plot().collections) == len(report.plot().collections)
     with pytest.raises(CalibrationError, match="rows"):
         without_rows.plot.corp()
     with pytest.raises(CalibrationError, match="did you mean corp"):
@@ -139,15 +139,15 @@ def test_models_are_drawn_side_by_side_with_equal_limits() -> None:
     assert [ax.get_title() for ax in axes] == ["one", "two"]
     assert axes[0].get_xlim() == axes[1].get_xlim()
     assert len(calibrant.plot(list(reports.values()), "corp")) == 2
-    _, given = pyplot.subplots(1, 2)
-    assert calibrant.plot(reports, axes=given) == list(given)
+    _, own_axes = pyplot.subplots(1, 2)
+    assert calibrant.plot(reports, axes=own_axes) == list(own_axes)
     assert len(calibrant.plot(reports["one"])) == 1
     wrong: Any
     for wrong in ({}, [], {"one": 5}, "reports", 5, None, [reports]):
         with pytest.raises(CalibrationError, match="reports"):
             calibrant.plot(wrong)
     with pytest.raises(CalibrationError, match="axes"):
-        calibrant.plot(reports, axes=given[:1])
+        calibrant.plot(reports, axes=own_axes[:1])
 
 
 def _labels(ax: Any) -> list[str]:
@@ -172,7 +172,7 @@ def test_reports_that_share_axes_have_names_and_colours_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"figsize": (4, 4)}, "no argument figsize; pass ax"),
         ({"kind": "corp"}, "no argument kind; pass the name of the diagram first"),
@@ -182,15 +182,15 @@ def test_reports_that_share_axes_have_names_and_colours_of_their_own() -> None:
         ({"n_binz": 3}, "no argument n_binz; did you mean n_bins"),
     ],
 )
-def test_an_unknown_option_of_a_plot_names_what_to_use(given: dict[str, Any], message: str) -> None:
+def test_an_unknown_option_of_a_plot_names_what_to_use(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        calibrant.evaluate(P, Y).plot(**given)
+        calibrant.evaluate(P, Y).plot(**options)
 
 
 def test_a_plot_takes_the_binnings_of_scikit_learn() -> None:
     report = calibrant.evaluate(P, Y)
-    given: Any = ({"strategy": "uniform"}, {"binning": "uniform"}, {"binning": "equal-width"})
-    titles = {report.plot(**how).get_title() for how in given}
+    strategies: Any = ({"strategy": "uniform"}, {"binning": "uniform"}, {"binning": "equal-width"})
+    titles = {report.plot(**strategy).get_title() for strategy in strategies}
     assert len(titles) == 1
     assert titles != {report.plot(strategy="quantile").get_title()}
     with pytest.raises(CalibrationError, match="binning"):
@@ -215,17 +215,17 @@ def test_a_display_has_the_attributes_and_the_line_styles_of_scikit_learn() -> N
     assert [line.get_color() for line in display.ax_.lines if line.get_marker() == "o"] == ["red"]
     assert len(calibrant.CalibrationDisplay.from_predictions(Y, P, c="k").ax_.lines) == len(display.ax_.lines) + 1
     for wrong, message in (("weights", "did you mean sample_weight"), ("strategi", "did you mean strategy")):
-        given: Any = {wrong: "x"}
+        wrong_option: Any = {wrong: "x"}
         with pytest.raises(TypeError, match=f"no argument {wrong}; {message}"):
-            calibrant.CalibrationDisplay.from_predictions(Y, P, **given)
+            calibrant.CalibrationDisplay.from_predictions(Y, P, **wrong_option)
     with pytest.raises(CalibrationError, match="labels are the first argument"):
         calibrant.CalibrationDisplay.from_predictions(P, Y)
 
 
-@pytest.mark.parametrize("how", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
-def test_a_display_refuses_invalid_arguments(how: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"strategy": "other"}, {"n_bins": 0}, {"pos_label": 7}])
+def test_a_display_refuses_invalid_arguments(options: dict[str, Any]) -> None:
     with pytest.raises(CalibrationError):
-        calibrant.CalibrationDisplay.from_predictions(Y, P, **how)
+        calibrant.CalibrationDisplay.from_predictions(Y, P, **options)
 
 
 def test_a_rare_event_has_logit_axes_and_a_display_has_those_of_scikit_learn() -> None:
@@ -243,9 +243,9 @@ def test_a_rare_event_has_logit_axes_and_a_display_has_those_of_scikit_learn() -
     assert report.plot(axes="linear").get_xlabel() == "predicted probability"
     plain = calibrant.CalibrationDisplay.from_predictions(y, p)
     red = calibrant.CalibrationDisplay.from_predictions(y, p, color="red")
-    assert [each.ax_.get_xlabel() for each in (plain, red)] == ["predicted probability"] * 2
+    assert [display.ax_.get_xlabel() for display in (plain, red)] == ["predicted probability"] * 2
     both = calibrant.plot({"rare": report, "frequent": calibrant.evaluate(P, Y)})
-    assert [each.get_xlabel() for each in both] == ["predicted probability (logit scale)"] * 2
+    assert [ax.get_xlabel() for ax in both] == ["predicted probability (logit scale)"] * 2
     pyplot.close("all")
 
 

@@ -46,14 +46,14 @@ BATCHES: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("batch", BATCHES)
 def test_every_diagram_that_there_is_of_a_batch_is_drawn(batch: str) -> None:
     p, y = BATCHES[batch]
-    asked: list[str | dict[str, Any]] = [
+    requests: list[str | dict[str, Any]] = [
         *(name for name in PLOTS if name != "fit-on-test"),
         {"name": "fit-on-test", "method": "histogram"},
         {"name": "reliability", "n_bins": 1, "as": "one bin"},
         {"name": "reliability", "n_bins": 200, "binning": "equal-width", "as": "many bins"},
         {"name": "logit-logit", "n_bins": 1, "as": "one logit"},
     ]
-    report = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked, reduction="binary")
+    report = calibrant.evaluate(p, y, measures=["brier"], diagrams=requests, reduction="binary")
     about = Caption(len(p), "binary")
     drawn = 0
     for key, shown in (report.diagrams or {}).items():
@@ -109,9 +109,11 @@ def test_every_diagram_of_the_catalogue_is_drawn_and_no_other() -> None:
 
 
 def test_the_alternative_text_describes_every_bin() -> None:
-    data = diagram("reliability")["data"]
+    points = diagram("reliability")["data"]
     alt = draw("reliability", diagram("reliability"), PLAIN).alt
-    for mean, share, count in zip(data["mean_prediction"], data["observed_frequency"], data["count"], strict=True):
+    for mean, share, count in zip(
+        points["mean_prediction"], points["observed_frequency"], points["count"], strict=True
+    ):
         assert f"{mean:.3f} predicted, {share:.3f} observed ({count:.0f} rows)" in alt
 
 
@@ -143,7 +145,7 @@ def test_a_rare_event_is_drawn_on_logit_axes_before_and_after_a_map_and_beside_a
     assert alone.content != draw("reliability", before, Caption(2000, "binary"), after=(after, PLAIN)).content
     linear = {**before, "data": {**before["data"], "axes": "linear"}}
     older = {**before, "data": {name: part for name, part in before["data"].items() if name != "axes"}}
-    same = [draw("reliability", each, Caption(2000, "binary")).content for each in (linear, older)]
+    same = [draw("reliability", shape, Caption(2000, "binary")).content for shape in (linear, older)]
     assert same[0] == same[1] != alone.content
     frequent = calibrant.evaluate([0.5, 0.6] * 50, [0, 1] * 50, diagrams=["reliability"]).diagrams["reliability"]
     several = draw_several("reliability", [(before, Caption(2000, "binary")), (frequent, Caption(100, "binary"))])
@@ -153,8 +155,8 @@ def test_a_rare_event_is_drawn_on_logit_axes_before_and_after_a_map_and_beside_a
 def test_bins_without_positives_and_without_intervals_are_drawn_on_logit_axes() -> None:
     shown = calibrant.evaluate([0.0, 0.01] * 40, [0] * 80, diagrams=["reliability"]).diagrams["reliability"]
     bare = {**shown, "data": {**shown["data"], "low": None, "high": None}}
-    for each in (shown, bare):
-        assert draw("reliability", each, Caption(80, "binary")).content
+    for shape in (shown, bare):
+        assert draw("reliability", shape, Caption(80, "binary")).content
 
 
 def test_small_multiples_leave_out_what_has_no_data_and_say_so() -> None:
@@ -180,16 +182,16 @@ def test_no_model_and_too_many_are_refused(models: int) -> None:
 
 
 def test_measures_by_size_are_drawn_of_the_result_and_of_its_json() -> None:
-    found = calibrant.measure_by_size(*rows(), measures=["ece", "ks"], start_repetitions=4)
+    curves = calibrant.measure_by_size(*rows(), measures=["ece", "ks"], start_repetitions=4)
     document = {
-        "sizes": list(found.sizes),
+        "sizes": list(curves.sizes),
         "curves": {
             key: {"mean": list(curve.mean), "standard_deviation": list(curve.standard_deviation)}
-            for key, curve in found.curves.items()
+            for key, curve in curves.curves.items()
         },
     }
-    assert draw_by_size(found, PLAIN) == draw_by_size(document, PLAIN)
-    assert f"{N:,} rows: {found.curves['ece'].full.value:.3f}" in draw_by_size(found, PLAIN).alt
+    assert draw_by_size(curves, PLAIN) == draw_by_size(document, PLAIN)
+    assert f"{N:,} rows: {curves.curves['ece'].full.value:.3f}" in draw_by_size(curves, PLAIN).alt
 
 
 def test_measures_without_any_value_and_too_many_are_not_drawn() -> None:
@@ -199,17 +201,21 @@ def test_measures_without_any_value_and_too_many_are_not_drawn() -> None:
     with pytest.raises(InvalidPicture):
         draw_by_size({"sizes": [100], "curves": {str(i): empty for i in range(by_size.MOST + 1)}}, PLAIN)
     assert len({look(i) for i in range(by_size.MOST)}) == by_size.MOST
-    one = {"mean": [0.1], "standard_deviation": [None]}
-    assert draw_by_size({"sizes": [100], "curves": {"ece": one, "none": empty}}, PLAIN).content
-    assert "100 rows: no value" in draw_by_size({"sizes": [100], "curves": {"ece": one, "none": empty}}, PLAIN).alt
+    curve = {"mean": [0.1], "standard_deviation": [None]}
+    assert draw_by_size({"sizes": [100], "curves": {"ece": curve, "none": empty}}, PLAIN).content
+    assert "100 rows: no value" in draw_by_size({"sizes": [100], "curves": {"ece": curve, "none": empty}}, PLAIN).alt
     assert "no value" in draw_by_size(sizes(), PLAIN).alt
 
 
 def test_a_cost_plane_is_drawn_of_the_result_and_of_its_json() -> None:
     p, y = rows()
-    found = calibrant.cost_plane(p, p**0.5, y)
-    document = {"abstention": found.abstention, "cost_ratios": found.cost_ratios, "relative": found.relative.tolist()}
-    assert draw_cost_plane(found, PLAIN) == draw_cost_plane(document, PLAIN)
+    cost_plane = calibrant.cost_plane(p, p**0.5, y)
+    document = {
+        "abstention": cost_plane.abstention,
+        "cost_ratios": cost_plane.cost_ratios,
+        "relative": cost_plane.relative.tolist(),
+    }
+    assert draw_cost_plane(cost_plane, PLAIN) == draw_cost_plane(document, PLAIN)
     assert "the first model is cheaper in" in draw_cost_plane(plane(), PLAIN).alt
 
 
@@ -224,8 +230,8 @@ def test_a_cost_plane_is_drawn_of_the_result_and_of_its_json() -> None:
 )
 def test_a_model_has_an_advantage_only_where_it_is_cheaper(relative: list[list[float]], cheaper: list[str]) -> None:
     alt = draw_cost_plane({"abstention": [0.5], "cost_ratios": [1.0, 2.0], "relative": relative}, PLAIN).alt
-    said = [name for name in ("first", "second") if f"advantage of the {name} model" in alt]
-    assert said == cheaper
+    named = [name for name in ("first", "second") if f"advantage of the {name} model" in alt]
+    assert named == cheaper
 
 
 @pytest.mark.parametrize(("rates", "ratios"), [(1, 1), (200, 3), (2, 60)])
@@ -252,20 +258,20 @@ def test_the_bins_of_a_fit_have_the_error_of_its_rows() -> None:
             "observed_frequency": bins.mean_y.tolist(),
         }
     )
-    asked: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
-    data = (calibrant.evaluate(p, y, diagrams=asked).diagrams or {})["reliability"]["data"]
-    assert shown["ece"] == pytest.approx(data["ece"])
+    requests: list[str | dict[str, Any]] = [{"name": "reliability", "n_bins": 20}]
+    points = (calibrant.evaluate(p, y, diagrams=requests).diagrams or {})["reliability"]["data"]
+    assert shown["ece"] == pytest.approx(points["ece"])
     for name in ("mean_prediction", "observed_frequency", "share", "count", "start", "end", "low", "high"):
-        assert shown[name].tolist() == pytest.approx(data[name]), name
+        assert shown[name].tolist() == pytest.approx(points[name]), name
     # Rows are evenly spread over a bin: off by what a bin holds at most.
-    assert shown["histogram"]["share"].tolist() == pytest.approx(data["histogram"]["share"], abs=0.01)
+    assert shown["histogram"]["share"].tolist() == pytest.approx(points["histogram"]["share"], abs=0.01)
 
 
 def test_a_record_without_bins_has_nothing_to_draw_and_one_bin_is_enough() -> None:
     with pytest.raises(NothingToDraw):
         draw_fit_bins(None, PLAIN)
-    one = {name: part[:1] for name, part in fit_bins()["before"].items()}
-    assert draw_fit_bins({"of": "binary", "before": one, "after": one}, PLAIN).content
+    single = {name: part[:1] for name, part in fit_bins()["before"].items()}
+    assert draw_fit_bins({"of": "binary", "before": single, "after": single}, PLAIN).content
 
 
 def test_a_png_is_what_the_svg_of_the_light_theme_is() -> None:

@@ -62,7 +62,7 @@ def test_bins_of_a_fit_have_what_a_reliability_diagram_shows() -> None:
 
 
 def test_few_bins_are_drawn_as_they_are() -> None:
-    kept = {
+    bins = {
         "start": [0.1, 0.2, 0.9],
         "count": [1, 2, 1],
         "rows": [1.0, 2.0, 1.0],
@@ -70,6 +70,6 @@ def test_few_bins_are_drawn_as_they_are() -> None:
         "mean_prediction": [0.1, 0.2, 0.9],
         "observed_frequency": [0.0, 0.5, 1.0],
     }
-    drawn = reliability_of(kept)
+    drawn = reliability_of(bins)
     assert list(drawn["count"]) == [1, 2, 1]
     assert drawn["ece"] == pytest.approx(0.2)

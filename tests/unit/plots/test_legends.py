@@ -49,10 +49,10 @@ class Recorder:
 @pytest.mark.parametrize("look", [BEFORE, AFTER], ids=["before", "after"])
 @pytest.mark.parametrize("name", [*PLOTS, *FORECAST_PLOTS])
 def test_the_legend_of_two_overlaid_diagrams_shows_what_is_drawn(name: str, look: Look) -> None:
-    data = (diagram(name) if name in PLOTS else forecast_diagram(name, "normal"))["data"]
-    plot, drawn = plot_of(name, data), Recorder()
-    plot.show(drawn, data, look)  # type: ignore[arg-type]
-    mark = plot.mark(data, look)
+    drawn_data = (diagram(name) if name in PLOTS else forecast_diagram(name, "normal"))["data"]
+    plot, drawn = plot_of(name, drawn_data), Recorder()
+    plot.show(drawn, drawn_data, look)  # type: ignore[arg-type]
+    mark = plot.mark(drawn_data, look)
     if mark.kind == "area":
         assert mark.colour in drawn.fills
         return
@@ -83,8 +83,8 @@ def test_the_hatching_of_a_cost_plane_has_the_colour_of_the_legend() -> None:
 @pytest.mark.parametrize("name", ["reliability", "corp", "fit-on-test", "logit-logit"])
 def test_levels_are_in_the_legend_in_full(name: str, level: float, shown: str) -> None:
     p, y = np.linspace(0.01, 0.99, 200), (np.arange(200) * 7 % 200 < np.arange(200)).astype(int)
-    found: Any = (calibrant.evaluate(p, y, diagrams=[{"name": name, "level": level}]).diagrams or {})[name]
-    labels = [key.label for key in plot_of(name).keys(found["data"], found["definition"], BEFORE)]
+    shown_diagram: Any = (calibrant.evaluate(p, y, diagrams=[{"name": name, "level": level}]).diagrams or {})[name]
+    labels = [key.label for key in plot_of(name).keys(shown_diagram["data"], shown_diagram["definition"], BEFORE)]
     assert any(shown in label for label in labels)
 
 
@@ -106,8 +106,8 @@ def test_the_legend_of_several_models_has_the_marks_of_all() -> None:
 
 
 def test_a_slope_below_zero_has_a_minus_sign() -> None:
-    data = {**diagram("logit-logit")["data"], "slope": -0.46, "intercept": -0.1}
-    labels = [key.label for key in plot_of("logit-logit").keys(data, {}, BEFORE)]
+    points = {**diagram("logit-logit")["data"], "slope": -0.46, "intercept": -0.1}
+    labels = [key.label for key in plot_of("logit-logit").keys(points, {}, BEFORE)]
     assert "Platt scaling: slope \N{MINUS SIGN}0.46, intercept \N{MINUS SIGN}0.10" in labels
 
 
@@ -124,20 +124,20 @@ RANDOM = np.random.default_rng(3)
 
 def shown(name: str, p: Any, y: Any) -> dict[str, Any]:
     """A diagram of a report."""
-    found: dict[str, Any] = dict((calibrant.evaluate(p, y, diagrams=[name]).diagrams or {})[name])
-    return found
+    of_rows: dict[str, Any] = dict((calibrant.evaluate(p, y, diagrams=[name]).diagrams or {})[name])
+    return of_rows
 
 
 def test_an_interval_that_leaves_the_lower_half_widens_the_axes() -> None:
-    data = shown("reliability", [0.3] * 20, [0, 1] * 10)["data"]
-    assert max(data["observed_frequency"]) == 0.5
-    assert max(data["high"]) > 0.6
-    assert plot_of("reliability").window([data]) == ((0.0, 1.0), (0.0, 1.0))
+    points = shown("reliability", [0.3] * 20, [0, 1] * 10)["data"]
+    assert max(points["observed_frequency"]) == 0.5
+    assert max(points["high"]) > 0.6
+    assert plot_of("reliability").window([points]) == ((0.0, 1.0), (0.0, 1.0))
     p = np.linspace(0.52, 0.99, 60)
-    data = shown("fit-on-test", p, (np.arange(60) % 3 > 0).astype(int))["data"]
-    (_, _), (low, high) = plot_of("fit-on-test").window([data])
-    assert low <= min(data["low"])
-    assert max(data["high"]) <= high
+    points = shown("fit-on-test", p, (np.arange(60) % 3 > 0).astype(int))["data"]
+    (_, _), (low, high) = plot_of("fit-on-test").window([points])
+    assert low <= min(points["low"])
+    assert max(points["high"]) <= high
 
 
 def test_axes_of_rare_events_end_near_them() -> None:
@@ -151,19 +151,21 @@ def test_axes_of_rare_events_end_near_them() -> None:
 
 def test_the_last_bin_of_rare_events_ends_near_its_rows() -> None:
     p = np.linspace(0.0, 2e-4, 4000)
-    data = shown("reliability", p, (np.arange(4000) % 400 == 0).astype(int))["data"]
-    assert data["end"][-1] == 1.0
+    points = shown("reliability", p, (np.arange(4000) % 400 == 0).astype(int))["data"]
+    assert points["end"][-1] == 1.0
     canvas = Canvas(400)
     panel = Panel(canvas, (0.0, 0.0, 1000.0, 1000.0), (0.0, 4e-4), (0.0, 0.02))
-    plot_of("reliability").show(panel, data, BEFORE)
+    plot_of("reliability").show(panel, points, BEFORE)
     roofs = canvas._shapes[-3].path.vertices
     assert roofs[:, 0].max() == pytest.approx(500.0, abs=1.0)
 
 
 def test_graphs_of_equal_scores_show_their_probability() -> None:
-    one = draw("ks-graphs", shown("ks-graphs", [0.3] * 20, [0, 1] * 10), Caption(20, "binary")).content.decode()
-    two = draw("ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), Caption(20, "binary")).content.decode()
-    assert _circles(one) == _circles(two) + 1
+    single = draw("ks-graphs", shown("ks-graphs", [0.3] * 20, [0, 1] * 10), Caption(20, "binary")).content.decode()
+    different = draw(
+        "ks-graphs", shown("ks-graphs", [0.3, 0.4] * 10, [0, 1] * 10), Caption(20, "binary")
+    ).content.decode()
+    assert _circles(single) == _circles(different) + 1
 
 
 def test_graphs_of_high_scores_have_axes_that_start_near_them() -> None:

@@ -119,10 +119,10 @@ def test_words_do_not_lie_on_one_another(name: str) -> None:
             long = width(word.text or "", size)
             start = x - long * {"start": 0.0, "middle": 0.5, "end": 1.0}[word.get("text-anchor", "start")]
             boxes.append((start, y - 0.7 * size, start + long, y, word.text))
-        for i, one in enumerate(boxes):
+        for i, first in enumerate(boxes):
             for other in boxes[:i]:
-                apart = one[0] >= other[2] or other[0] >= one[2] or one[1] >= other[3] or other[1] >= one[3]
-                assert apart, (one, other)
+                apart = first[0] >= other[2] or other[0] >= first[2] or first[1] >= other[3] or other[1] >= first[3]
+                assert apart, (first, other)
 
 
 def test_the_theme_auto_follows_the_reader_and_light_and_dark_do_not() -> None:
@@ -143,17 +143,17 @@ def test_no_shape_is_styled_where_a_page_may_forbid_it() -> None:
 def test_pictures_drawn_at_once_are_those_drawn_in_turn() -> None:
     names = ["reliability", "ks-graphs", "several", "cost-plane"] * 3
     turn = [PICTURES[name](form="png", theme="dark", width=320).content for name in names]
-    found: list[bytes] = [b""] * len(names)
+    drawn: list[bytes] = [b""] * len(names)
 
     def work(i: int) -> None:
-        found[i] = PICTURES[names[i]](form="png", theme="dark", width=320).content
+        drawn[i] = PICTURES[names[i]](form="png", theme="dark", width=320).content
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(names))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == turn
+    assert drawn == turn
 
 
 @pytest.mark.parametrize("wrong", [{"width": 10}, {"width": 10**6}, {"form": "gif"}, {"theme": "pink"}])

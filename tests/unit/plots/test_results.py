@@ -41,9 +41,9 @@ def test_a_classwise_map_has_a_named_curve_for_each_class() -> None:
 
 
 def test_the_title_of_a_map_names_its_class() -> None:
-    how: dict[str, Any] = {"reduction": "class:2"}
-    assert calibrant.fit("platt", P, LABELS, **how, class_names=NAMES).plot().get_title() == "platt, class:bird"
-    assert calibrant.fit("platt", P, LABELS, **how).plot().get_title() == "platt, class:2"
+    options: dict[str, Any] = {"reduction": "class:2"}
+    assert calibrant.fit("platt", P, LABELS, **options, class_names=NAMES).plot().get_title() == "platt, class:bird"
+    assert calibrant.fit("platt", P, LABELS, **options).plot().get_title() == "platt, class:2"
 
 
 def test_a_map_of_the_whole_vector_has_no_curve() -> None:
@@ -52,12 +52,12 @@ def test_a_map_of_the_whole_vector_has_no_curve() -> None:
 
 
 def test_measures_by_size_are_drawn_with_their_deviations() -> None:
-    found = calibrant.measure_by_size(BINARY, EVENTS, measures=["ece", "ks"], start=100, start_repetitions=4)
-    ax = found.plot()
+    by_size = calibrant.measure_by_size(BINARY, EVENTS, measures=["ece", "ks"], start=100, start_repetitions=4)
+    ax = by_size.plot()
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["ece", "ks"]
-    wanted = np.array(found.curves["ece"].mean, float)
+    wanted = np.array(by_size.curves["ece"].mean, float)
     np.testing.assert_allclose(ax.containers[0][0].get_ydata(), wanted)
 
 
@@ -77,8 +77,8 @@ def test_a_comparison_has_a_point_for_each_contestant_and_hollow_ones_in_sample(
     ax = report.plot("brier")
     assert [text.get_text() for text in ax.get_yticklabels()] == ["own (in-sample)", "platt", "uncalibrated"]
     points = [line for line in ax.get_lines() if line.get_marker() == "o"]
-    values = np.array([one.measures["brier"].value for one in reversed(report.contestants)], float)
-    np.testing.assert_allclose([np.asarray(point.get_xdata(), float)[0] for point in points], values)
+    scores = np.array([contestant.measures["brier"].value for contestant in reversed(report.contestants)], float)
+    np.testing.assert_allclose([np.asarray(point.get_xdata(), float)[0] for point in points], scores)
     assert [point.get_markerfacecolor() == "none" for point in points] == [True, False, False]
     assert report.plot().get_xlabel() == "ece (debiased)"
     with pytest.raises(CalibrationError, match="did you mean brier"):
@@ -107,8 +107,8 @@ def _results() -> list[Any]:
 
 
 def test_axes_are_used_and_anything_else_is_refused() -> None:
-    for result in _results():
+    for shown in _results():
         _, ax = plt.subplots()
-        assert result.plot(ax=ax) is ax
+        assert shown.plot(ax=ax) is ax
         with pytest.raises(CalibrationError, match="must be matplotlib axes"):
-            result.plot(ax=3)
+            shown.plot(ax=3)

@@ -24,18 +24,18 @@ def _evaluated(n_classes: int = 12, n: int = 500, alpha: float | None = 0.1) -> 
 
 
 def test_the_data_of_a_diagram_are_those_of_the_evaluation() -> None:
-    found = _evaluated()
-    data = set_coverage(found)
-    assert data.names[0] == "all rows"
-    assert (data.coverage[0], data.low[0], data.nominal) == (found.coverage, found.low, 0.9)
-    of_group = dict(zip(data.names, data.coverage, strict=True))
-    assert of_group["group even"] == next(row.coverage for row in found.by_group if row.name == "even")
-    assert sum(name.startswith("class ") for name in data.names) == 10
-    sizes = set_sizes(found)
+    evaluation = _evaluated()
+    coverage = set_coverage(evaluation)
+    assert coverage.names[0] == "all rows"
+    assert (coverage.coverage[0], coverage.low[0], coverage.nominal) == (evaluation.coverage, evaluation.low, 0.9)
+    of_group = dict(zip(coverage.names, coverage.coverage, strict=True))
+    assert of_group["group even"] == next(row.coverage for row in evaluation.by_group if row.name == "even")
+    assert sum(name.startswith("class ") for name in coverage.names) == 10
+    sizes = set_sizes(evaluation)
     assert sizes.share.sum() == pytest.approx(1.0)
-    assert sizes.sizes @ sizes.share == pytest.approx(found.mean_size)
+    assert sizes.sizes @ sizes.share == pytest.approx(evaluation.mean_size)
     assert set_coverage(_evaluated(alpha=None)).nominal is None
-    assert set(data.to_document()) == {"names", "coverage", "low", "high", "n", "nominal"}
+    assert set(coverage.to_document()) == {"names", "coverage", "low", "high", "n", "nominal"}
 
 
 @pytest.mark.parametrize("diagram", SET_DIAGRAMS)
@@ -62,9 +62,9 @@ def test_a_picture_has_its_numbers_in_the_alternative_text(diagram: str, form: s
     ],
 )
 def test_extreme_sets_are_drawn(diagram: str, members: np.ndarray, labels: list[int]) -> None:
-    found = calibrant.evaluate_sets(members, labels)
-    ElementTree.fromstring(draw_sets(found, diagram).content.decode())
-    assert found.plot(diagram).get_xlabel() in ("coverage", "classes in the set")  # type: ignore[arg-type]
+    evaluation = calibrant.evaluate_sets(members, labels)
+    ElementTree.fromstring(draw_sets(evaluation, diagram).content.decode())
+    assert evaluation.plot(diagram).get_xlabel() in ("coverage", "classes in the set")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -35,16 +35,16 @@ PALETTES = {"light": LIGHT, "dark": DARK}
 
 
 def linear(colour: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
 def luminance(colour: str) -> float:
     return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(first: str, other: str) -> float:
+    low, high = sorted((luminance(first), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -65,8 +65,8 @@ def test_words_and_lines_have_the_contrast_that_wcag_asks_for(palette: Palette) 
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
 def test_colours_of_series_are_distinguishable_with_colour_blindness(palette: Palette, deficiency: str) -> None:
     seen = {role: np.array(DEFICIENCIES[deficiency]) @ linear(palette[role]) for role in ("first", "second")}
-    for one, other in combinations(seen.values(), 2):
-        assert np.linalg.norm(np.cbrt(one) - np.cbrt(other)) > 0.15
+    for first, other in combinations(seen.values(), 2):
+        assert np.linalg.norm(np.cbrt(first) - np.cbrt(other)) > 0.15
 
 
 NAMES = {
@@ -93,8 +93,8 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:
     about = Caption(10, name, name, (name, 0.5), (0.1, 0.2))
-    for how in ({}, {"after": (diagram("reliability"), about)}):
-        drawn = draw("reliability", diagram("reliability"), about, form=form, **how)  # type: ignore[arg-type]
+    for options in ({}, {"after": (diagram("reliability"), about)}):
+        drawn = draw("reliability", diagram("reliability"), about, form=form, **options)  # type: ignore[arg-type]
         assert drawn.content
     assert draw_several("corp", [(diagram("corp"), about)] * 2, title=name, form=form).content  # type: ignore[arg-type]
 
@@ -103,8 +103,8 @@ def test_any_name_is_drawn_as_it_is(name: str, form: str) -> None:
 def test_a_name_is_text_in_an_svg_and_nothing_else(name: str) -> None:
     drawn = draw("reliability", diagram("reliability"), replace(PLAIN, name=name))
     plain = draw("reliability", diagram("reliability"), replace(PLAIN, name="a" if cleaned(name) else None))
-    found, expected = (ElementTree.fromstring(d.content) for d in (drawn, plain))
-    assert [element.tag for element in found.iter()] == [element.tag for element in expected.iter()]
+    written, expected = (ElementTree.fromstring(d.content) for d in (drawn, plain))
+    assert [element.tag for element in written.iter()] == [element.tag for element in expected.iter()]
 
 
 def test_short_names_are_complete_and_long_ones_keep_both_ends() -> None:

@@ -15,8 +15,8 @@ SPANS = [(HOUR * i, HOUR * (i + 1)) for i in (0, 1, 2, 5)]
 
 def chart(**changes: Any) -> dict[str, Any]:
     line = {"name": "ece", "values": [0.1, None, 0.3, 0.2], "intervals": [(0.05, 0.2), None, (0.2, 0.4), None]}
-    given = {"title": "Error", "axis": "ece", "spans": SPANS, "lines": [line], "filled": False, "bound": None}
-    return given | {"alarms": [], "empty": "no labelled rows yet"} | changes
+    arguments = {"title": "Error", "axis": "ece", "spans": SPANS, "lines": [line], "filled": False, "bound": None}
+    return arguments | {"alarms": [], "empty": "no labelled rows yet"} | changes
 
 
 def text_of(drawn: Any) -> str:

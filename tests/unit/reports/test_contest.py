@@ -25,11 +25,11 @@ def _report(
     """A comparison on 3,000 rows of maps that were fitted to others; ``seen`` says what is known of that by name."""
     p, y = draw(truth, 6_000)
     maps = {name: calibrant.fit(name, p[:3_000], y[:3_000]) for name in methods}
-    found = calibrant.compare(p[3_000:], y[3_000:], maps, measures=["log-loss", "ece", "brier"], resamples=200)
-    report: dict[str, Any] = json.loads(json.dumps(comparison_document(found, dict.fromkeys(maps, "map_1"))))
-    for each in report["comparison"]["contestants"]:
-        if each["name"] != RAW:
-            each["in_sample"] = (seen or {}).get(each["name"], False)
+    comparison = calibrant.compare(p[3_000:], y[3_000:], maps, measures=["log-loss", "ece", "brier"], resamples=200)
+    report: dict[str, Any] = json.loads(json.dumps(comparison_document(comparison, dict.fromkeys(maps, "map_1"))))
+    for contestant in report["comparison"]["contestants"]:
+        if contestant["name"] != RAW:
+            contestant["in_sample"] = (seen or {}).get(contestant["name"], False)
     for score in report["comparison"]["measures"].values():
         for pair in score["pairs"]:
             if any((seen or {}).get(name) for name in pair["between"]):
@@ -56,7 +56,7 @@ def test_the_headline_of_a_comparison_is_of_its_maps() -> None:
     (headline,) = page.all("h1")
     assert "is best by log loss" in headline.text
     assert "is not significantly worse" in headline.text
-    assert "in no particular range" not in "".join(each.text for each in page.all("section"))
+    assert "in no particular range" not in "".join(section.text for section in page.all("section"))
     assert "Comparison of maps" in [heading.text for heading in page.all("h2")]
 
 
@@ -65,7 +65,7 @@ def test_no_map_is_better_than_calibrated_predictions() -> None:
     assert ranking.verdict.headline == "No map is significantly better than the uncalibrated predictions"
 
 
-def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
+def test_a_map_that_was_fitted_to_the_rows_is_named_and_never_best() -> None:
     report = _report(seen={"platt": True})
     ranking = _contest(report)
     assert (
@@ -74,7 +74,7 @@ def test_a_map_that_has_seen_the_rows_is_named_and_never_best() -> None:
     assert "platt was fitted to these rows; its scores are optimistic and are not ranked." in ranking.verdict.reasons
     assert [row.note for row in ranking.rows] == ["", "fitted to these rows", ""]
     assert not any("platt" in difference.between for difference in ranking.differences)
-    assert not any("platt is best" in said for said in ranking.rankings)
+    assert not any("platt is best" in sentence for sentence in ranking.rankings)
     every = _contest(_report(seen={"platt": True, "beta": True}))
     assert every.verdict.headline == "No best map: every map was fitted to these rows"
 
@@ -89,11 +89,11 @@ def test_the_best_map_is_compared_with_each_other_with_interval_and_p_value() ->
     report = _report()
     ranking = _contest(report)
     best = report["comparison"]["measures"]["log-loss"]["ranking"][0]
-    assert [each.between for each in ranking.differences[:2]] == [
+    assert [difference.between for difference in ranking.differences[:2]] == [
         f"{best} minus {name}" for name in report["comparison"]["measures"]["log-loss"]["ranking"][1:]
     ]
-    assert all(each.interval and each.p_value for each in ranking.differences)
-    against_raw = next(each for each in ranking.differences if each.between.endswith(RAW))
+    assert all(difference.interval and difference.p_value for difference in ranking.differences)
+    against_raw = next(difference for difference in ranking.differences if difference.between.endswith(RAW))
     assert float(against_raw.difference) < 0.0
     low, high = map(float, against_raw.interval.split(" to "))
     assert low < float(against_raw.difference) < high < 0.0
@@ -114,7 +114,7 @@ def test_every_pair_of_a_comparison_is_in_the_report_once() -> None:
 
 def test_each_sentence_names_the_best_map() -> None:
     page = Page(standalone(_report(), _ABOUT))
-    lines = [each.text for each in page.all("li") if each.text.startswith("The log loss of")]
+    lines = [line.text for line in page.all("li") if line.text.startswith("The log loss of")]
     assert lines
     assert all(line.split()[4] in ("platt", "beta") for line in lines)
 
@@ -123,12 +123,12 @@ def test_the_lines_that_make_a_comparison_again_name_its_maps() -> None:
     page = Page(standalone(_report(), _ABOUT))
     *_, python = page.all("pre")
     assert "calibrant.compare(" in python.text
-    made = python.text.split("report = ")[0].split("import calibrant")[1]
+    fits = python.text.split("report = ")[0].split("import calibrant")[1]
     p, y = draw("overconfident", 300)
     documents = {name: calibrant.fit(name, p, y).to_document() for name in ("platt", "beta")}
     names: dict[str, Any] = {"calibrant": calibrant, "documents": documents, "predictions": p, "labels": y}
-    exec(f"{made}\nreport = {python.text.split('report = ')[1]}", names)
-    assert [each.name for each in names["report"].contestants] == [RAW, "platt", "beta"]
+    exec(f"{fits}\nreport = {python.text.split('report = ')[1]}", names)
+    assert [contestant.name for contestant in names["report"].contestants] == [RAW, "platt", "beta"]
 
 
 def test_a_report_of_no_maps_has_no_contest() -> None:

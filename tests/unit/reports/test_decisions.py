@@ -14,6 +14,8 @@ from calibrant.cli.main import app
 from calibrant.core.errors import CalibrationError
 from calibrant.reports.decisions import decision_section
 from calibrant.reports.panel import ReportSubject
+from tests.commands import succeeds
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(8)
 P = RANDOM.random(600).round(4)
@@ -30,14 +32,14 @@ def _section(html: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("used", [{}, {"clusters": np.arange(600) // 3}, {"weights": 1.0 + np.arange(600) % 3}])
 def test_a_report_has_the_decisions_of_the_costs(used: dict[str, Any]) -> None:
-    made = calibrant.report(P, Y, costs=COSTS, seed=3, **used)
+    report = calibrant.report(P, Y, costs=COSTS, seed=3, **used)
     expected = calibrant.best_threshold(P, Y, costs=COSTS, seed=3, **used)
-    decisions = made.document["decisions"]
+    decisions = report.document["decisions"]
     own = {"threshold": expected.threshold, "measures": expected.to_dict()["measures"], "problem": None}
     assert decisions["models"] == {"model": own}
     assert (decisions["criterion"], decisions["value"]) == ("costs", [1.0, 4.0])
     assert (decisions["level"], decisions["differences"]) == (0.95, {})
-    section = _section(made.html)
+    section = _section(report.html)
     assert "positive from a probability of 0.2 up" in section
     assert "Decision curve" in section
     assert f"{expected['cost'].value:.4f}" in section
@@ -57,25 +59,25 @@ def test_a_report_says_what_miscalibration_costs(predictions: Any, labels: Any, 
 
 
 def test_the_cost_of_models_is_compared_on_the_same_rows() -> None:
-    made = calibrant.report(MODELS, Y, costs=COSTS)
-    decisions, (pair,) = made.document["decisions"], made.document["decisions"]["differences"].values()
+    report = calibrant.report(MODELS, Y, costs=COSTS)
+    decisions, (pair,) = report.document["decisions"], report.document["decisions"]["differences"].values()
     first, second = (own["measures"]["cost"]["value"] for own in decisions["models"].values())
     assert pair["value"] == pytest.approx(first - second, abs=1e-12)
     curve = calibrant.decision_curve(MODELS, Y, thresholds=[0.2]).differences["<b>one</b> - square"]
     assert pair["interval"] == pytest.approx((-4.0 * curve.high[0], -4.0 * curve.low[0]), abs=1e-12)
-    section = _section(made.html)
+    section = _section(report.html)
     assert "&lt;b&gt;one&lt;/b&gt; cost the least" in section
     assert "<b>one" not in section
     assert section.count("<tr") == 4
-    assert "costs=[1.0, 4.0]" in made.html
+    assert "costs=[1.0, 4.0]" in report.html
 
 
 @pytest.mark.parametrize("criterion", [{"capacity": 100}, {"capacity": 0.1}, {"precision": 0.8}, {"recall": 0.9}])
 def test_a_report_has_the_decisions_of_every_criterion(criterion: dict[str, Any]) -> None:
-    made, expected = calibrant.report(P, Y, **criterion), calibrant.best_threshold(P, Y, **criterion)
-    (own,) = made.document["decisions"]["models"].values()
+    report, expected = calibrant.report(P, Y, **criterion), calibrant.best_threshold(P, Y, **criterion)
+    (own,) = report.document["decisions"]["models"].values()
     assert own == {"threshold": expected.threshold, "measures": expected.to_dict()["measures"], "problem": None}
-    section = _section(made.html)
+    section = _section(report.html)
     assert f"from a probability of {expected.threshold:.10g} up" in section
     assert ("have no intervals" in section) is ("capacity" not in criterion)
     assert "Decision curve" in section
@@ -152,9 +154,8 @@ VECTORS = np.column_stack([P, (1 - P) / 2, (1 - P) / 2])
 def test_costs_without_a_threshold_are_refused(predictions: Any, options: dict[str, Any], pointer: str) -> None:
     if options.get("map"):
         options = options | {"map": calibrant.fit("platt", P, Y)}
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at(pointer, CalibrationError):
         calibrant.report(predictions, Y, **{"costs": COSTS, **options})
-    assert caught.value.offences[0].pointer == pointer
 
 
 @pytest.fixture
@@ -166,10 +167,9 @@ def rows(tmp_path: Path) -> Path:
 
 
 def _written(rows: Path, *arguments: str) -> str:
-    out = rows.with_name("report.html")
-    result = CliRunner().invoke(app, ["report", str(rows), *arguments, "--out", str(out)])
-    assert result.exit_code == 0, result.output
-    return out.read_text("utf-8")
+    output = rows.with_name("report.html")
+    succeeds(CliRunner().invoke(app, ["report", str(rows), *arguments, "--out", str(output)]))
+    return output.read_text("utf-8")
 
 
 @pytest.mark.parametrize("names", [["one"], ["one", "square"]])
@@ -207,6 +207,6 @@ def test_the_command_writes_the_decisions_of_every_criterion(
     [("--costs", "1;4"), ("--costs", "1"), ("--costs", "0,1"), ("--costs", "1,4", "--map", "map.json")],
 )
 def test_the_command_refuses_costs_by_their_flag(rows: Path, arguments: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(app, ["report", str(rows), "--prediction", "one", *arguments])
-    assert result.exit_code in (1, 2)
-    assert "--costs" in result.output
+    completed = CliRunner().invoke(app, ["report", str(rows), "--prediction", "one", *arguments])
+    assert completed.exit_code in (1, 2)
+    assert "--costs" in completed.output

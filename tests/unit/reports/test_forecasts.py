@@ -8,29 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.reports.forecasts import advice, verdict, widening
-
-LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-
-
-def _given(n: int = 800, *, factor: float = 1.0, shift: float = 0.0, kind: str = "quantiles", seed: int = 0) -> Any:
-    """Outcomes that are ``factor`` times as spread as forecast, and forecasts."""
-    random = np.random.default_rng(seed)
-    mean, std = random.normal(0, 3, n), np.exp(random.normal(0, 0.3, n))
-    y = mean + shift + factor * std * random.standard_normal(n)
-    quantiles = mean[:, None] + std[:, None] * norm.ppf(LEVELS)
-    return y, {
-        "normal": {"mean": mean, "variance": std**2},
-        "quantiles": {"quantiles": quantiles, "levels": LEVELS},
-        "samples": {"samples": mean[:, None] + std[:, None] * random.standard_normal((n, 50))},
-        "interval": {"lower": quantiles[:, 0], "upper": quantiles[:, -1], "level": 0.9},
-    }[kind]
+from tests.rows import draw_forecasts
 
 
 def _text(page: str) -> str:
@@ -39,31 +23,31 @@ def _text(page: str) -> str:
 
 
 def test_the_verdict_has_the_coverage_and_the_factor() -> None:
-    y, given = _given(factor=1.6)
-    found = calibrant.report_distribution(y, **given)
-    quantiles = np.asarray(given["quantiles"])
+    y, forecasts = draw_forecasts(factor=1.6)
+    report = calibrant.report_distribution(y, **forecasts)
+    quantiles = np.asarray(forecasts["quantiles"])
     inside = np.mean((y >= quantiles[:, 0]) & (y <= quantiles[:, -1]))
     headline = re.fullmatch(
-        r"90 % intervals contain (\d+) % of outcomes; widen by ([\d.]+)", verdict(found.document).headline
+        r"90 % intervals contain (\d+) % of outcomes; widen by ([\d.]+)", verdict(report.document).headline
     )
     assert headline is not None
     assert int(headline[1]) == round(100 * inside)
     assert float(headline[2]) == pytest.approx(1.6, abs=0.15)
-    assert verdict(found.document).tone == "rejected"
-    assert "widen by" in _text(found.html)
+    assert verdict(report.document).tone == "rejected"
+    assert "widen by" in _text(report.html)
 
 
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "interval"])
 def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
-    y, given = _given(factor=0.6, kind=kind)
-    forecasts = read_forecasts(**given)
+    y, arguments = draw_forecasts(factor=0.6, kind=kind)
+    forecasts = read_forecasts(**arguments)
     weights = np.arange(len(y)) % 4
     rows, _ = read_rows(ForecastRows(forecasts, y, weights))
-    found = widening(rows)
-    assert found is not None
+    wider = widening(rows)
+    assert wider is not None
     low, high = (rows.forecasts.quantile(np.array([level]))[:, 0] for level in (0.05, 0.95))
     middle = (low + high) / 2
-    factor = found["factor"]
+    factor = wider["factor"]
     assert rows.w is not None
     inside = (rows.y >= middle + factor * (low - middle) - 1e-9) & (rows.y <= middle + factor * (high - middle) + 1e-9)
     assert rows.w @ inside / rows.w.sum() == pytest.approx(0.9, abs=0.003)
@@ -81,16 +65,16 @@ def test_the_factor_gives_the_promised_coverage(kind: str) -> None:
     ],
 )
 def test_the_headline_of_forecasts_describes_their_error(changes: dict[str, Any], headline: str, tone: str) -> None:
-    y, given = _given(**changes)
-    found = verdict(calibrant.report_distribution(y, **given).document)
-    assert headline in found.headline
-    assert found.tone == tone
+    y, forecasts = draw_forecasts(**changes)
+    conclusion = verdict(calibrant.report_distribution(y, **forecasts).document)
+    assert headline in conclusion.headline
+    assert conclusion.tone == tone
 
 
 def test_few_clusters_give_no_verdict() -> None:
-    y, given = _given()
-    found = calibrant.report_distribution(y, **given, clusters=np.arange(800) // 200)
-    conclusion = verdict(found.document)
+    y, forecasts = draw_forecasts()
+    report = calibrant.report_distribution(y, **forecasts, clusters=np.arange(800) // 200)
+    conclusion = verdict(report.document)
     assert conclusion.tone == "unknown"
     assert conclusion.headline.startswith("No verdict: 90 % intervals contain")
     assert any("clusters" in reason for reason in conclusion.reasons)
@@ -99,92 +83,92 @@ def test_few_clusters_give_no_verdict() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "quantiles", "samples", "interval"])
 def test_every_kind_has_a_page_that_loads_nothing(kind: str) -> None:
-    y, given = _given(300, factor=1.6, kind=kind)
+    y, forecasts = draw_forecasts(300, factor=1.6, kind=kind)
     groups = np.where(np.arange(300) % 2, "<b>north</b>", "south")
-    found = calibrant.report_distribution(y, **given, name="<script>", groups=groups, by=np.arange(300) % 3)
-    assert "<script" not in found.html
-    assert found.html.count("<img ") >= 4
-    assert not re.search(r'(?:src|href)="(?!data:|#)', found.html)
-    assert all("alt=" in image for image in re.findall(r"<img[^>]*>", found.html))
-    text = _text(found.html)
+    report = calibrant.report_distribution(y, **forecasts, name="<script>", groups=groups, by=np.arange(300) % 3)
+    assert "<script" not in report.html
+    assert report.html.count("<img ") >= 4
+    assert not re.search(r'(?:src|href)="(?!data:|#)', report.html)
+    assert all("alt=" in image for image in re.findall(r"<img[^>]*>", report.html))
+    text = _text(report.html)
     for part in ("Verdict", "Recommended map", "Subgroups", "<b>north</b>", "How to reproduce this report"):
         assert part in text
 
 
 def test_the_recommended_map_is_the_simplest_that_is_as_good() -> None:
-    y, given = _given(factor=1.6)
-    found = calibrant.report_distribution(y, **given, support=(-50, None))
-    recommended = advice(found.document)
+    y, forecasts = draw_forecasts(factor=1.6)
+    report = calibrant.report_distribution(y, **forecasts, support=(-50, None))
+    recommended = advice(report.document)
     assert recommended is not None
     assert recommended.headline.startswith("Fit location-scale: expected gain in the quantile-score")
-    assert "support=(-50, None)" in found.html
-    gains = {each["method"]: each["gain"] for each in found.document["recommendation"]["candidates"]}
-    fitted = calibrant.fit_distribution("location-scale", y, **given, support=(-50, None))
+    assert "support=(-50, None)" in report.html
+    gains = {candidate["method"]: candidate["gain"] for candidate in report.document["recommendation"]["candidates"]}
+    fitted = calibrant.fit_distribution("location-scale", y, **forecasts, support=(-50, None))
     assert gains["location-scale"] == fitted.diagnostics["held_out_gain"]
 
-    y, given = _given()
-    recommended = advice(calibrant.report_distribution(y, **given).document)
+    y, forecasts = draw_forecasts()
+    recommended = advice(calibrant.report_distribution(y, **forecasts).document)
     assert recommended is not None
     assert recommended.headline == "No map is proven to improve these forecasts"
 
 
 def test_the_shown_python_repeats_the_report() -> None:
-    y, given = _given(factor=1.6)
-    found = calibrant.report_distribution(y, **given, weights=np.ones(800), by=np.arange(800) % 2)
-    blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", found.html, re.DOTALL)]
-    names = {"observed": y, "weights": np.ones(800), "by": np.arange(800) % 2, "calibrant": calibrant, **given}
+    y, forecasts = draw_forecasts(factor=1.6)
+    report = calibrant.report_distribution(y, **forecasts, weights=np.ones(800), by=np.arange(800) % 2)
+    blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", report.html, re.DOTALL)]
+    names = {"observed": y, "weights": np.ones(800), "by": np.arange(800) % 2, "calibrant": calibrant, **forecasts}
     for block in blocks:
         if "calibrant." in block:
             exec(compile(block, "report.py", "exec"), names)
-    assert names["report"].to_dict()["measures"] == found.document["measures"]
+    assert names["report"].to_dict()["measures"] == report.document["measures"]
     assert names["fitted"].method == "location-scale"
 
 
 def test_a_map_is_shown_before_and_after() -> None:
-    y, given = _given(factor=1.6)
-    fitted = calibrant.fit_distribution("location-scale", y, **given)
-    found = calibrant.report_distribution(y, **given, map=fitted, groups=np.arange(800) % 2)
-    assert found.document["in_sample"] is True
-    assert verdict(found.document["after"], in_sample=True).tone == "unknown"
-    text = _text(found.html)
+    y, forecasts = draw_forecasts(factor=1.6)
+    fitted = calibrant.fit_distribution("location-scale", y, **forecasts)
+    report = calibrant.report_distribution(y, **forecasts, map=fitted, groups=np.arange(800) % 2)
+    assert report.document["in_sample"] is True
+    assert verdict(report.document["after"], in_sample=True).tone == "unknown"
+    text = _text(report.html)
     assert f"{calibrant.DISTRIBUTION_MEASURES['quantile-score'].title}, after the map (in-sample)" in text
     assert "Coverage before the map is lowest in" in text
     assert "Coverage after the map (in-sample) is lowest in" in text
-    other, later = _given(factor=1.6, seed=5)
-    found = calibrant.report_distribution(other, **later, map=fitted)
-    assert found.document["in_sample"] is False
-    text = _text(found.html)
+    other, later = draw_forecasts(factor=1.6, seed=5)
+    report = calibrant.report_distribution(other, **later, map=fitted)
+    assert report.document["in_sample"] is False
+    text = _text(report.html)
     assert "After the map No evidence of miscalibration" in text
     assert "Recommended map" not in text
-    score = found.document["after"]["measures"]["quantile-score"]["value"]
-    assert score < found.document["measures"]["quantile-score"]["value"]
+    score = report.document["after"]["measures"]["quantile-score"]["value"]
+    assert score < report.document["measures"]["quantile-score"]["value"]
 
 
 def test_a_map_from_means_to_quantiles_is_compared_as_quantiles() -> None:
-    y, given = _given(factor=1.6, kind="normal")
-    fitted = calibrant.fit_distribution("quantile-recalibration", y, **given)
-    found = calibrant.report_distribution(y, **given, map=fitted)
-    assert (found.document["kind"], found.document["after"]["kind"]) == ("quantiles", "quantiles")
+    y, forecasts = draw_forecasts(factor=1.6, kind="normal")
+    fitted = calibrant.fit_distribution("quantile-recalibration", y, **forecasts)
+    report = calibrant.report_distribution(y, **forecasts, map=fitted)
+    assert (report.document["kind"], report.document["after"]["kind"]) == ("quantiles", "quantiles")
 
 
 def test_a_report_has_the_coverage_by_a_column() -> None:
-    y, given = _given(factor=1.0)
+    y, forecasts = draw_forecasts(factor=1.0)
     horizon = np.arange(len(y)) % 4
     y = np.where(horizon == 3, y + 3.0, y)
-    text = _text(calibrant.report_distribution(y, **given, by=horizon).html)
+    text = _text(calibrant.report_distribution(y, **forecasts, by=horizon).html)
     assert "The coverage of 90 % intervals differs from their level for some values (p < 0.001)." in text
     assert re.search(r"Value Rows Coverage 0 200 \d+ % expected 8\d % to 9\d % 1 200", text)
     assert "by=by," in text
-    fitted = calibrant.fit_distribution("location-scale", y, **given, by=horizon)
-    text = _text(calibrant.report_distribution(y, **given, by=horizon, map=fitted).html)
+    fitted = calibrant.fit_distribution("location-scale", y, **forecasts, by=horizon)
+    text = _text(calibrant.report_distribution(y, **forecasts, by=horizon, map=fitted).html)
     assert "The coverage of 90 % intervals before the map differs" in text
     assert "intervals after the map" not in text.partition("Coverage by column")[2]  # fitted to these rows
     assert "Coverage, before the map Coverage, after the map" in text
 
 
 def test_many_values_of_a_column_get_no_map_each() -> None:
-    y, given = _given(factor=1.6)
-    page = calibrant.report_distribution(y, **given, by=np.linspace(0.0, 1.0, len(y)))
+    y, forecasts = draw_forecasts(factor=1.6)
+    page = calibrant.report_distribution(y, **forecasts, by=np.linspace(0.0, 1.0, len(y)))
     assert page.document["recommendation"]["by"] is False
     assert page.document["recommendation"]["recommended"] != "identity"
     text = _text(page.html)

@@ -73,14 +73,14 @@ def test_similar_rows_have_no_stated_interval(alike: tuple[dict[str, Any], float
 
 
 @pytest.mark.parametrize(("n", "k", "p"), [(200, 100, 0.5), (300, 300, 0.999), (50, 3, 0.2), (1, 1, 0.7)])
-def test_of_one_prediction_the_largest_shift_is_that_of_clopper_and_pearson(n: int, k: int, p: float) -> None:
+def test_the_largest_shift_of_one_prediction_is_that_of_clopper_and_pearson(n: int, k: int, p: float) -> None:
     bins = {"rows": [float(n)], "share": [1.0], "mean_prediction": [p], "observed_frequency": [k / n]}
     low = beta.ppf(0.025, k, n - k + 1) if k > 0 else 0.0
     high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
     assert largest_shift(bins, 0.95) == pytest.approx(max(p - low, high - p), abs=1e-9)
 
 
-def test_of_certain_predictions_the_largest_shift_is_that_of_no_failure() -> None:
+def test_the_largest_shift_of_certain_predictions_is_that_of_no_failure() -> None:
     bins = {"rows": [50.0, 50.0], "share": [0.5, 0.5], "mean_prediction": [0.0, 1.0], "observed_frequency": [0.0, 1.0]}
     assert largest_shift(bins, 0.95) == pytest.approx(0.5 * (1.0 - 0.025 ** (1 / 50)))
 
@@ -88,9 +88,9 @@ def test_of_certain_predictions_the_largest_shift_is_that_of_no_failure() -> Non
 def test_one_heavy_row_could_hide_nearly_all() -> None:
     p, y = draw("calibrated", 200)
     weights = np.append(1e6, np.ones(199))
-    asked: dict[str, Any] = {"measures": ["ece"], "diagrams": ["reliability"], "interval": 0.95}
-    found = calibrant.evaluate(p, y, weights=weights, weights_kind="importance", **asked)
-    assert (could_hide(report_document(found, None)) or 0.0) > 0.5
+    options: dict[str, Any] = {"measures": ["ece"], "diagrams": ["reliability"], "interval": 0.95}
+    report = calibrant.evaluate(p, y, weights=weights, weights_kind="importance", **options)
+    assert (could_hide(report_document(report, None)) or 0.0) > 0.5
 
 
 @pytest.mark.slow
@@ -113,8 +113,8 @@ def test_a_shift_beyond_the_interval_is_stated_for_rows_that_differ() -> None:
     assert shift is not None
     assert ends == tuple(report["measures"]["ece"]["interval"])
     assert could_hide(report) == max(ends[1], shift)
-    said = any("cannot be excluded either" in reason for reason in verdict(report).reasons)
-    assert said == (shift > ends[1])
+    stated = any("cannot be excluded either" in reason for reason in verdict(report).reasons)
+    assert stated == (shift > ends[1])
 
 
 def test_for_dependent_rows_or_without_bins_only_the_interval_counts() -> None:
@@ -127,7 +127,7 @@ def test_for_dependent_rows_or_without_bins_only_the_interval_counts() -> None:
     assert verdict(perfect).headline == "No evidence of miscalibration in 300 rows, p = 1.00"
 
 
-def test_without_an_interval_no_bound_on_hidden_errors_is_stated() -> None:
+def test_no_bound_on_hidden_errors_is_stated_without_an_interval() -> None:
     p, y = draw("calibrated", 300)
     options: dict[str, Any] = {"measures": ["ece", "smooth-test"], "diagrams": ["reliability"]}
     assert could_hide(report_document(calibrant.evaluate(p, y, **options), None)) is None
@@ -137,7 +137,7 @@ def test_without_an_interval_no_bound_on_hidden_errors_is_stated() -> None:
     ("value", "ends", "alike"),
     [(0.1, (0.1, 0.1), True), (0.0, (0.02, 0.1), True), (0.1, (0.1, 0.1 + 1e-12), True), (0.1, (0.05, 0.1), False)],
 )
-def test_an_interval_of_no_width_or_beside_its_value_is_none(
+def test_an_interval_without_width_or_without_its_value_is_none(
     value: float, ends: tuple[float, float], *, alike: bool
 ) -> None:
     answer = {"value": value, "interval": ends}

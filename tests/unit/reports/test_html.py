@@ -57,7 +57,7 @@ def report() -> dict[str, Any]:
 def _renamed(report: dict[str, Any], name: str) -> dict[str, Any]:
     """The report with the name in the place of group ``a`` and of the map."""
     gaps = {
-        key: gap | {"between": [name if each == "a" else each for each in gap["between"]]}
+        key: gap | {"between": [name if group == "a" else group for group in gap["between"]]}
         for key, gap in report["gaps"].items()
     }
     groups = {name if key == "a" else key: group for key, group in report["groups"].items()}
@@ -115,7 +115,7 @@ def test_names_that_are_no_formulas_are_shown_as_they_are(report: dict[str, Any]
 _BLOCKS = ("th", "dd", "dt", "li", "p", "h1", "h2", "h3", "h4", "caption", "figcaption")
 
 
-def test_one_file_with_nothing_from_elsewhere_and_no_script(plain: str) -> None:
+def test_the_page_is_one_file_without_other_sources_and_scripts(plain: str) -> None:
     page = Page(plain)
     assert page.all("script") == page.all("link") == page.all("iframe") == page.all("a") == []
     assert all(image.attributes["src"].startswith("data:image/svg+xml;base64,") for image in page.all("img"))
@@ -158,12 +158,12 @@ def test_tables_have_captions_and_heads_with_a_scope(plain: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_element_or_attribute_comes_of_a_name(name: str, plain: str, report: dict[str, Any]) -> None:
-    made = standalone(_renamed(report, name), _about(name))
-    assert Page(made).shape() == Page(plain).shape()
+def test_no_element_or_attribute_is_made_of_a_name(name: str, plain: str, report: dict[str, Any]) -> None:
+    page = standalone(_renamed(report, name), _about(name))
+    assert Page(page).shape() == Page(plain).shape()
     for hidden in "\0\a\N{RIGHT-TO-LEFT OVERRIDE}\N{RIGHT-TO-LEFT ISOLATE}\N{ZERO WIDTH SPACE}\udfff\N{LINE SEPARATOR}":
-        assert hidden not in made
-    made.encode("utf-8")
+        assert hidden not in page
+    page.encode("utf-8")
 
 
 def test_no_key_is_ever_shown(plain: str) -> None:

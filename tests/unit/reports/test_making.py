@@ -47,7 +47,7 @@ def _read(
     return *full_report(operation, rows, spec), rows
 
 
-def _made(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> dict[str, Any]:
+def _document_of(spec: EvaluateSpec, groups: Sequence[str] | None, progress: Progress | None = None) -> dict[str, Any]:
     report, _, rows = _read(spec, groups)
     with reporting(progress):
         return report.document(rows)
@@ -79,7 +79,7 @@ def test_a_completed_report_is_completed_to_itself() -> None:
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_groups_are_evaluated_apart_and_by_few_measures(groups: list[str] | None) -> None:
     report, _, _ = _read(BARE, groups)
-    document = _made(BARE, groups)
+    document = _document_of(BARE, groups)
     assert document["recommendation"]["candidates"]
     assert len(document["diagrams"]) == 5
     assert not report.whole.by_group
@@ -96,7 +96,7 @@ def test_named_measures_are_those_of_the_groups_too() -> None:
     named = BARE.model_copy(update={"measures": ["ks"], "resamples": 100})
     report, _, _ = _read(named, GROUPS)
     assert (report.whole.by_group, report.of_groups) == (True, None)
-    assert set(_made(named, GROUPS)["groups"]["north"]["measures"]) == {"ks"}
+    assert set(_document_of(named, GROUPS)["groups"]["north"]["measures"]) == {"ks"}
 
 
 def test_no_map_is_recommended_where_classes_are_chosen() -> None:
@@ -109,7 +109,7 @@ def test_no_map_is_recommended_where_classes_are_chosen() -> None:
 
 def test_progress_rises_over_all_parts_to_its_end() -> None:
     stages: list[tuple[int, int, str]] = []
-    _made(BARE, GROUPS, lambda done, total, stage: stages.append((done, total, stage)))
+    _document_of(BARE, GROUPS, lambda done, total, stage: stages.append((done, total, stage)))
     assert [done for done, _, _ in stages] == sorted(done for done, _, _ in stages)
     assert stages[-1][0] == stages[-1][1]
     assert any(stage == "recommendation" for _, _, stage in stages)
@@ -191,8 +191,8 @@ def _renamed(part: Any) -> Any:
 
 
 def test_the_observed_frequency_under_its_earlier_name() -> None:
-    found = calibrant.evaluate(PREDICTIONS, LABELS, measures=["ece"], diagrams=["reliability"], interval=0.95)
-    report = report_document(found, None)
+    evaluated = calibrant.evaluate(PREDICTIONS, LABELS, measures=["ece"], diagrams=["reliability"], interval=0.95)
+    report = report_document(evaluated, None)
     group = {"n": report["n"], "diagrams": report["diagrams"]}
     report["group_diagrams"] = {"north": group, "south": group}
     earlier = _renamed(report)

@@ -29,8 +29,8 @@ def test_the_simplest_map_that_repairs_is_recommended(truth: str, methods: set[s
 
 
 def test_what_is_recommended_is_proven_to_gain() -> None:
-    found = recommended_map(_batch("shifted"))
-    best = next(candidate for candidate in found.candidates if candidate.method == found.recommended)
+    recommendation = recommended_map(_batch("shifted"))
+    best = next(candidate for candidate in recommendation.candidates if candidate.method == recommendation.recommended)
     assert best.proven
     gain = best.gains["log-loss"]
     assert gain.interval is not None
@@ -39,29 +39,31 @@ def test_what_is_recommended_is_proven_to_gain() -> None:
 
 
 @pytest.mark.slow
-def test_predictions_as_they_are_are_kept_nearly_always_where_they_are_calibrated() -> None:
-    kept = [recommended_map(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
-    assert kept.count("identity") >= 36  # five others of 40 would happen with probability 0.05 at an error of 5 %
+def test_calibrated_predictions_are_nearly_always_left_unchanged() -> None:
+    recommended = [recommended_map(read_batch(*draw("calibrated", 400, seed))).recommended for seed in range(40)]
+    assert (
+        recommended.count("identity") >= 36
+    )  # five others of 40 would happen with probability 0.05 at an error of 5 %
 
 
-def test_of_many_classes_maps_of_the_whole_vector_are_compared() -> None:
-    found = recommended_map(read_batch(*many_classes()))
-    assert (found.recommended, found.reduction) == ("temperature", "canonical")
-    assert {candidate.method for candidate in found.candidates} >= {"temperature", "vector"}
+def test_maps_of_the_whole_vector_are_compared_for_many_classes() -> None:
+    recommendation = recommended_map(read_batch(*many_classes()))
+    assert (recommendation.recommended, recommendation.reduction) == ("temperature", "canonical")
+    assert {candidate.method for candidate in recommendation.candidates} >= {"temperature", "vector"}
 
 
-def test_of_one_class_of_many_maps_of_its_event_are_compared() -> None:
-    found = recommended_map(read_batch(*many_classes()), "class:2")
-    assert {candidate.reduction for candidate in found.candidates} == {"class:2"}
+def test_maps_of_the_event_are_compared_for_one_class_of_many() -> None:
+    recommendation = recommended_map(read_batch(*many_classes()), "class:2")
+    assert {candidate.reduction for candidate in recommendation.candidates} == {"class:2"}
 
 
-def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
+def test_the_seed_draws_some_of_many_rows() -> None:
     batch = _batch("overconfident", MOST_ROWS + 5_000)
-    found = recommended_map(batch, seed=1)
-    assert found.n == MOST_ROWS
-    assert found == recommended_map(batch, seed=1)
-    assert found.candidates != recommended_map(batch, seed=2).candidates
-    recommended = advice({"n": len(batch), "measures": {}, "recommendation": found.to_document()})
+    recommendation = recommended_map(batch, seed=1)
+    assert recommendation.n == MOST_ROWS
+    assert recommendation == recommended_map(batch, seed=1)
+    assert recommendation.candidates != recommended_map(batch, seed=2).candidates
+    recommended = advice({"n": len(batch), "measures": {}, "recommendation": recommendation.to_document()})
     assert recommended is not None
     assert any("a random sample of 20,000 rows (seed 1)" in reason for reason in recommended.reasons)
 
@@ -75,9 +77,11 @@ def test_of_many_rows_some_are_drawn_by_the_seed() -> None:
     ],
 )
 def test_no_map_is_recommended_if_none_can_be_fitted_or_improves(p: object, y: object, headline: str) -> None:
-    found = recommended_map(read_batch(p, y))
-    assert found.recommended == "identity"
-    recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
+    recommendation = recommended_map(read_batch(p, y))
+    assert recommendation.recommended == "identity"
+    recommended = advice(
+        {"n": recommendation.n, "measures": {}, "recommendation": json.loads(json.dumps(recommendation.to_document()))}
+    )
     assert recommended is not None
     assert recommended.headline.startswith(headline)
     assert recommended.python is None
@@ -95,19 +99,19 @@ def test_no_map_is_recommended_if_none_can_be_fitted_or_improves(p: object, y: o
 def test_one_outcome_has_no_recommendation_and_no_advice_to_get_more_rows(
     p: object, labels: list[int], reduction: str | None
 ) -> None:
-    found = recommended_map(read_batch(p, labels), reduction)
-    assert found.recommended == "identity"
-    recommended = advice(report_of(p, labels, reduction) | {"recommendation": found.to_document()})
+    recommendation = recommended_map(read_batch(p, labels), reduction)
+    assert recommendation.recommended == "identity"
+    recommended = advice(report_of(p, labels, reduction) | {"recommendation": recommendation.to_document()})
     assert recommended is not None
     assert recommended.headline == "No map can be recommended: all labels are equal"
     assert len(recommended.reasons) == 1
     assert recommended.reasons[0].startswith("Not compared (all labels are equal): ")
 
 
-def test_with_a_missing_class_each_map_has_its_reason() -> None:
+def test_each_map_has_a_reason_if_a_class_is_missing() -> None:
     p, labels = np.random.default_rng(6).dirichlet(np.ones(3), 300), [0, 1] * 150
-    found = recommended_map(read_batch(p, labels)).to_document()
-    recommended = advice(report_of(p, labels) | {"recommendation": found})
+    recommendation = recommended_map(read_batch(p, labels)).to_document()
+    recommended = advice(report_of(p, labels) | {"recommendation": recommendation})
     assert recommended is not None
     assert recommended.headline == "No map can be recommended: none of the fast methods can be fitted to these rows"
     assert all(reason.startswith("Not compared (") for reason in recommended.reasons)
@@ -115,8 +119,10 @@ def test_with_a_missing_class_each_map_has_its_reason() -> None:
 
 
 def test_the_advice_has_the_gain_and_the_line_that_fits_the_map() -> None:
-    found = recommended_map(_batch("overconfident"))
-    recommended = advice({"n": found.n, "measures": {}, "recommendation": json.loads(json.dumps(found.to_document()))})
+    recommendation = recommended_map(_batch("overconfident"))
+    recommended = advice(
+        {"n": recommendation.n, "measures": {}, "recommendation": json.loads(json.dumps(recommendation.to_document()))}
+    )
     assert recommended is not None
     assert recommended.headline.startswith("Fit temperature: estimated to lower the log loss by 0.02")
     assert recommended.python == 'calibrant.fit("temperature", predictions, labels, reduction="binary")'

@@ -10,11 +10,11 @@ from tests.unit.reports.worlds import TRUTHS, draw
 
 
 def _reliability(p: object, y: object, n_bins: int = 15) -> dict[str, object]:
-    asked = [{"name": "reliability", "n_bins": n_bins}]
-    data: dict[str, object] = calibrant.evaluate(p, y, measures=["brier"], diagrams=asked).diagrams["reliability"][
+    requests = [{"name": "reliability", "n_bins": n_bins}]
+    points: dict[str, object] = calibrant.evaluate(p, y, measures=["brier"], diagrams=requests).diagrams["reliability"][
         "data"
     ]
-    return data
+    return points
 
 
 def test_calibrated_predictions_rarely_show_a_region() -> None:

@@ -28,9 +28,9 @@ def report() -> dict[str, Any]:
     random = np.random.default_rng(0)
     p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
-    asked = Evaluation(read_requests(["ece", "ks"]))
-    rows = asked.check(read_batch(p, y), names)
-    return {**report_document(asked.run(rows), None), "group_diagrams": group_diagrams(rows)}
+    evaluation = Evaluation(read_requests(["ece", "ks"]))
+    rows = evaluation.check(read_batch(p, y), names)
+    return {**report_document(evaluation.run(rows), None), "group_diagrams": group_diagrams(rows)}
 
 
 def test_the_error_of_a_group_is_the_same_in_tables_picture_and_json(report: dict[str, Any]) -> None:
@@ -56,11 +56,11 @@ def in_sample() -> tuple[dict[str, Any], dict[str, Any]]:
     random = np.random.default_rng(0)
     p, y = draw_event(600, random, 1.5)
     names = random.choice(["north", "south", "west"], 600).tolist()
-    made = calibrant.report(p, y, groups=names, map=calibrant.fit("platt", p, y))
+    report = calibrant.report(p, y, groups=names, map=calibrant.fit("platt", p, y))
     again = calibrant.evaluate(
         p, y, groups=names, map=calibrant.fit("platt", p, y), measures=["ks-end", "ece"], interval=0.95
     )
-    return dict(made.document), {"html": made.html, "evaluated": report_document(again, None)}
+    return dict(report.document), {"html": report.html, "evaluated": report_document(again, None)}
 
 
 def _text(report: dict[str, Any], level: float | None = None) -> str:
@@ -104,12 +104,12 @@ def test_tables_of_groups_without_a_map_do_not_name_a_side(report: dict[str, Any
 
 
 def test_the_table_of_groups_has_the_intervals_of_the_groups_and_the_gap(in_sample: tuple[Any, Any]) -> None:
-    found = in_sample[1]["evaluated"]
-    text = _text(found, 0.95)
-    for side in (found["groups"]["north"], found["groups"]["west"]["after"], {"measures": found["gaps"]}):
+    evaluated = in_sample[1]["evaluated"]
+    text = _text(evaluated, 0.95)
+    for side in (evaluated["groups"]["north"], evaluated["groups"]["west"]["after"], {"measures": evaluated["gaps"]}):
         low, high = side["measures"]["ece"]["interval"]
         assert f"{low:.4f} to {high:.4f}" in text
-    assert f"{found['gaps']['ece']['p_value']:.3f}" in text
+    assert f"{evaluated['gaps']['ece']['p_value']:.3f}" in text
     assert "The 95 % interval, from 1,000 resamples, is below each value." in text
 
 
@@ -119,7 +119,7 @@ def test_fewer_resamples_are_named(in_sample: tuple[Any, Any]) -> None:
     some = {"measures": {"ece": {"interval": [0, 1], "definition": {"resamples": 200}}}}
     assert fewer(some) == " Intervals are from 200 resamples."
     options = [by_group(n, 10, name, weighted=weighted) for n, name, weighted in _MANY]
-    assert [each["resamples"] for each in options] == [1000, 100, 100, 100]
+    assert [of_call["resamples"] for of_call in options] == [1000, 100, 100, 100]
 
 
 _MANY = [(50_000, None, False), (50_001, None, False), (5_001, "classwise", False), (10_000, "class:2", True)]
@@ -142,10 +142,10 @@ def test_gaps_name_the_kind_of_the_values_that_they_compare(report: dict[str, An
 def test_a_column_of_the_table_of_measures_has_one_kind_of_values() -> None:
     p, y = draw_event(600, 0, 1.5)
     fitted = calibrant.fit("platt", p, y)
-    asked = Evaluation(read_requests(["ece", "ks"]), map=fitted)
-    found = report_document(asked.run(asked.check(read_batch(p, y))), None)
-    for row in measured(found):
-        after = found["after"]["measures"][row.key]
+    evaluation = Evaluation(read_requests(["ece", "ks"]), map=fitted)
+    document = report_document(evaluation.run(evaluation.check(read_batch(p, y))), None)
+    for row in measured(document):
+        after = document["after"]["measures"][row.key]
         assert row.after == numbers.number(after["value"])
         assert row.after_debiased == ("" if after["debiased"] is None else numbers.number(after["debiased"]))
 

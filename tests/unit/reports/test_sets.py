@@ -12,6 +12,7 @@ import calibrant
 from calibrant import PredictionSets
 from calibrant.core.errors import CalibrationError
 from calibrant.sets.evaluation import set_evaluation
+from tests.refusals import refused_at
 
 N, NAMES = 80, ("ant", "bee", "<c>")
 P = np.random.default_rng(4).dirichlet(np.ones(3), N).round(4)
@@ -29,49 +30,49 @@ class SetMap:
 
 
 def test_a_report_with_sets_has_their_coverage() -> None:
-    made = calibrant.report(P, LABELS, sets=MEMBERS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
-    found = calibrant.evaluate_sets(MEMBERS, LABELS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
-    assert made.document["sets"] == found.to_dict()
-    assert set_evaluation(json.loads(json.dumps(made.document["sets"]))) == found
-    assert 'id="report-sets"' in made.html
-    assert "class &lt;c&gt;" in made.html
-    assert "group y" in made.html
-    assert made.html.count("of prediction sets") >= 2
+    report = calibrant.report(P, LABELS, sets=MEMBERS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
+    evaluation = calibrant.evaluate_sets(MEMBERS, LABELS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
+    assert report.document["sets"] == evaluation.to_dict()
+    assert set_evaluation(json.loads(json.dumps(report.document["sets"]))) == evaluation
+    assert 'id="report-sets"' in report.html
+    assert "class &lt;c&gt;" in report.html
+    assert "group y" in report.html
+    assert report.html.count("of prediction sets") >= 2
 
 
 def test_a_set_map_is_applied_to_the_predictions() -> None:
-    made = calibrant.report(P, LABELS, sets=SetMap(), class_names=NAMES)
-    assert made.document["sets"]["coverage"] == calibrant.evaluate_sets(MEMBERS, LABELS).coverage
-    assert made.document["sets"]["alpha"] == 0.1
+    report = calibrant.report(P, LABELS, sets=SetMap(), class_names=NAMES)
+    assert report.document["sets"]["coverage"] == calibrant.evaluate_sets(MEMBERS, LABELS).coverage
+    assert report.document["sets"]["alpha"] == 0.1
 
 
 def test_a_map_with_random_numbers_has_those_of_the_seed() -> None:
     fitted = calibrant.fit_sets(P, LABELS, method="aps", randomised=True)
-    made = calibrant.report(P, LABELS, sets=fitted, seed=3)
-    assert made.document["sets"] == calibrant.evaluate_sets(fitted.apply(P, seed=3), LABELS).to_dict()
+    report = calibrant.report(P, LABELS, sets=fitted, seed=3)
+    assert report.document["sets"] == calibrant.evaluate_sets(fitted.apply(P, seed=3), LABELS).to_dict()
 
 
 def test_a_report_says_that_a_set_map_was_fitted_to_its_rows() -> None:
     fitted = calibrant.fit_sets(P, LABELS)
-    made = calibrant.report(P, LABELS, sets=fitted)
-    assert made.document["sets"]["in_sample"] is True
-    assert "The set map was fitted to these rows" in made.html
+    report = calibrant.report(P, LABELS, sets=fitted)
+    assert report.document["sets"]["in_sample"] is True
+    assert "The set map was fitted to these rows" in report.html
     other = calibrant.report(P[::-1] ** 0.9 / (P[::-1] ** 0.9).sum(axis=1, keepdims=True), LABELS, sets=fitted)
     assert other.document["sets"]["in_sample"] is False
     assert "The set map was fitted" not in other.html
 
 
-def test_without_alpha_the_section_says_nothing_of_a_nominal_coverage() -> None:
-    made = calibrant.report(P, LABELS, sets=MEMBERS)
-    section = made.html.partition('id="report-sets"')[2].partition("</section>")[0]
+def test_the_section_without_alpha_has_no_nominal_coverage() -> None:
+    report = calibrant.report(P, LABELS, sets=MEMBERS)
+    section = report.html.partition('id="report-sets"')[2].partition("</section>")[0]
     assert "have their label in the set" in section
     assert "The coverage is" not in section
 
 
 def test_a_report_without_sets_has_no_section() -> None:
-    made = calibrant.report(P, LABELS)
-    assert "report-sets" not in made.html
-    assert "sets" not in made.document
+    report = calibrant.report(P, LABELS)
+    assert "report-sets" not in report.html
+    assert "sets" not in report.document
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,5 @@ def test_a_report_without_sets_has_no_section() -> None:
     ],
 )
 def test_sets_that_do_not_fit_the_rows_are_refused(options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError):
         calibrant.report(P, LABELS, class_names=NAMES, **options)
-    assert error.value.offences[0].pointer == pointer

@@ -50,41 +50,42 @@ def test_over_above_and_under_below_pull_one_way() -> None:
 
 
 def test_an_error_only_at_the_top_is_located_there() -> None:
-    found = re.match(r"Too high by (\d+\.\d) points above (0\.\d\d); calibration", _headline("top"))
-    assert found
-    assert float(found[2]) >= 0.69
+    match = re.match(r"Too high by (\d+\.\d) points above (0\.\d\d); calibration", _headline("top"))
+    assert match
+    assert float(match[2]) >= 0.69
 
 
 def test_one_region_has_its_ends_and_its_sign() -> None:
-    found = re.match(r"Too high by (\d+\.\d) points between (0\.\d\d) and (0\.\d\d);", _headline("one-region"))
-    assert found
-    assert 0.3 < float(found[2]) < 0.45
-    assert 0.5 < float(found[3]) < 0.65
+    match = re.match(r"Too high by (\d+\.\d) points between (0\.\d\d) and (0\.\d\d);", _headline("one-region"))
+    assert match
+    assert 0.3 < float(match[2]) < 0.45
+    assert 0.5 < float(match[3]) < 0.65
 
 
 def test_calibrated_predictions_get_what_could_hide_in_place_of_praise() -> None:
-    found = verdict(report_of(*draw("calibrated")))
-    assert found.tone == "not-rejected"
+    conclusion = verdict(report_of(*draw("calibrated")))
+    assert conclusion.tone == "not-rejected"
     assert re.fullmatch(
-        r"No evidence of miscalibration in 10,000 rows; errors below \d\.\d points cannot be excluded", found.headline
+        r"No evidence of miscalibration in 10,000 rows; errors below \d\.\d points cannot be excluded",
+        conclusion.headline,
     )
-    assert not any("onfident" in sentence for sentence in found.reasons)
+    assert not any("onfident" in sentence for sentence in conclusion.reasons)
 
 
 def test_few_rows_are_reported_as_few() -> None:
-    found = verdict(report_of(*draw("calibrated", 40)))
+    conclusion = verdict(report_of(*draw("calibrated", 40)))
     assert re.fullmatch(
-        r"Too few rows for a verdict: 40 rows cannot exclude an error of up to \d\d\.\d points", found.headline
+        r"Too few rows for a verdict: 40 rows cannot exclude an error of up to \d\d\.\d points", conclusion.headline
     )
-    assert found.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
+    assert conclusion.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
 
 
 def test_the_decision_is_stated_in_cases_and_agrees_with_the_region() -> None:
-    found = verdict(report_of(*draw("top")))
-    promised, came = (int(x) for x in re.findall(r"about (\d+)", found.decisions[0]))
-    average, happened = (float(x) for x in re.findall(r"(\d+\.\d) %(?: and|:)", found.reasons[0]))
+    conclusion = verdict(report_of(*draw("top")))
+    promised, observed = (int(x) for x in re.findall(r"about (\d+)", conclusion.decisions[0]))
+    average, happened = (float(x) for x in re.findall(r"(\d+\.\d) %(?: and|:)", conclusion.reasons[0]))
     assert promised == round(average)
-    assert came == round(happened)
+    assert observed == round(happened)
 
 
 @pytest.mark.slow
@@ -124,8 +125,8 @@ def test_the_error_of_a_rare_event_is_that_of_its_risk_and_a_factor(factor: Any,
 
 def test_a_rare_event_may_be_too_high_and_too_low_but_not_over_and_underconfident() -> None:
     p, y = _rare(lambda risk: np.where(risk < 0.006, 0.1, 3.0), 60_000)
-    found = verdict(report_of(p, y))
-    assert re.match(r"Too high by a factor of \d.* and too low by a factor of \d.*; calibration", found.headline)
+    conclusion = verdict(report_of(p, y))
+    assert re.match(r"Too high by a factor of \d.* and too low by a factor of \d.*; calibration", conclusion.headline)
 
 
 def test_the_error_of_a_common_event_is_in_points() -> None:
@@ -140,7 +141,7 @@ def test_few_rows_without_an_event_have_no_factor() -> None:
     assert re.match(r"Too high by \d+\.\d points", verdict(report_of(p, 0 * y)).headline)
 
 
-def test_without_a_range_the_mean_error_of_an_event_is_that_of_its_risk() -> None:
+def test_the_mean_error_of_an_event_without_a_range_is_that_of_its_risk() -> None:
     p, y = _rare(_double, 8_000, 1)
     report = report_of(p, y)
     report["diagrams"]["reliability"]["data"]["low"] = None  # dependent rows
@@ -158,33 +159,33 @@ def test_the_temperature_of_an_event_has_no_verdict_on_confidence() -> None:
     assert (of_event.parts["verdict"], of_class.parts["verdict"]) == ("too close to 1/2", "overconfident")
 
 
-def test_of_claims_too_high_is_overconfident_wherever_it_lies() -> None:
-    found = verdict(report_of(*many_classes()))
-    assert found.headline.startswith("Overconfident by ")
-    assert "the accuracy is" in found.reasons[0]
-    assert "temperature 1.6" in found.headline
+def test_claims_that_are_too_high_are_overconfident_in_any_range() -> None:
+    conclusion = verdict(report_of(*many_classes()))
+    assert conclusion.headline.startswith("Overconfident by ")
+    assert "the accuracy is" in conclusion.reasons[0]
+    assert "temperature 1.6" in conclusion.headline
 
 
 def test_the_canonical_verdict_compares_confidence_with_accuracy() -> None:
-    found = verdict(report_of(*many_classes(), "canonical"))
-    assert re.match(r"Overconfident by \d+\.\d points on average; temperature 1\.6", found.headline)
+    conclusion = verdict(report_of(*many_classes(), "canonical"))
+    assert re.match(r"Overconfident by \d+\.\d points on average; temperature 1\.6", conclusion.headline)
 
 
 def test_class_by_class_the_miscalibrated_ones_are_named() -> None:
     p, labels = many_classes(temperature=1.0)
     p = np.stack([p[:, 0] ** 2, p[:, 1] + p[:, 0] - p[:, 0] ** 2, p[:, 2], p[:, 3]], axis=1)
-    found = verdict(report_of(p, labels, "classwise"), classes=["ant", "bee", "cat", "dog"])
-    assert found.headline.startswith("2 of 4 classes are miscalibrated: class ")
-    assert {"ant", "bee"} <= set(re.findall(r"class (\w+)", found.headline))
-    assert "cat" not in " ".join(found.reasons)
+    conclusion = verdict(report_of(p, labels, "classwise"), classes=["ant", "bee", "cat", "dog"])
+    assert conclusion.headline.startswith("2 of 4 classes are miscalibrated: class ")
+    assert {"ant", "bee"} <= set(re.findall(r"class (\w+)", conclusion.headline))
+    assert "cat" not in " ".join(conclusion.reasons)
 
 
-def test_a_map_that_has_seen_the_rows_gets_no_test() -> None:
+def test_a_map_that_was_fitted_to_the_rows_has_no_test() -> None:
     p, y = draw("overconfident", 2_000)
     report = report_of(p, y, map=calibrant.fit("temperature", p, y)) | {"in_sample": True}
-    found = verdict(report, after=True)
-    assert found.tone == "unknown"
-    assert found.headline.endswith("the map was fitted to these rows")
+    conclusion = verdict(report, after=True)
+    assert conclusion.tone == "unknown"
+    assert conclusion.headline.endswith("the map was fitted to these rows")
     assert verdict(report).tone == "rejected"
 
 
@@ -198,12 +199,12 @@ def test_a_map_that_repairs_is_reported_as_repairing() -> None:
 def test_the_smooth_test_is_not_used_with_few_events() -> None:
     random = np.random.default_rng(0)
     p = random.beta(0.5, 75.0, 300)
-    found = verdict(report_of(p, (random.random(300) < p).astype(int)))
-    assert any(sentence.startswith("The Kolmogorov-Smirnov test") for sentence in found.reasons)
+    conclusion = verdict(report_of(p, (random.random(300) < p).astype(int)))
+    assert any(sentence.startswith("The Kolmogorov-Smirnov test") for sentence in conclusion.reasons)
 
 
 @pytest.mark.slow
-def test_whatever_was_measured_there_is_a_verdict() -> None:
+def test_there_is_a_verdict_on_every_set_of_measures() -> None:
     every = report_of(*draw("overconfident", 500))["measures"]
     for names in (["brier"], ["ece"], ["ks"], ["ks-end"], ["log-loss", "auroc"]):
         measures = {name: answer for name, answer in every.items() if name in names}
@@ -235,12 +236,12 @@ def test_a_class_that_cannot_be_tested_is_left_aside() -> None:
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
 def test_wrong_certain_predictions_are_reported_at_0_and_at_1() -> None:
     p = np.repeat([0.0, 1.0], [154, 146])
-    found = verdict(report_of(p, 1 - p.astype(int)))
-    assert found.headline.startswith(
+    conclusion = verdict(report_of(p, 1 - p.astype(int)))
+    assert conclusion.headline.startswith(
         "Overconfident by 100.0 points at 1 and by 100.0 points at 0; calibration rejected"
     )
-    assert any(sentence.startswith("The predictions rank events below non-events") for sentence in found.decisions)
-    assert not any("hardly discriminate" in sentence for sentence in found.decisions)
+    assert any(sentence.startswith("The predictions rank events below non-events") for sentence in conclusion.decisions)
+    assert not any("hardly discriminate" in sentence for sentence in conclusion.decisions)
 
 
 def test_a_narrow_range_has_two_different_ends() -> None:
@@ -262,8 +263,8 @@ def test_an_error_below_its_expectation_under_calibration_is_reported_as_0() -> 
 
 
 def test_few_rows_give_no_statement_on_discrimination() -> None:
-    found = verdict(report_of(np.full(10, 0.5), [0, 1] * 5))
-    assert found.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
+    conclusion = verdict(report_of(np.full(10, 0.5), [0, 1] * 5))
+    assert conclusion.decisions == ("Collect more labelled rows before you trust or recalibrate these predictions.",)
 
 
 def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
@@ -275,8 +276,8 @@ def test_an_error_of_a_class_that_debiasing_removes_is_not_given_as_0() -> None:
     }
     errors = [0.02, -0.001, None]
     error = {"value": 0.01, "definition": {"name": "ece", "norm": 1}, "parts": {"classes_debiased": errors}}
-    found = worst_classes({"measures": {"smooth-test": tested, "ece": error}}, None)
-    assert found == [("class 0", 0.02), ("class 1", None), ("class 2", None)]
+    worst = worst_classes({"measures": {"smooth-test": tested, "ece": error}}, None)
+    assert worst == [("class 0", 0.02), ("class 1", None), ("class 2", None)]
 
 
 @pytest.mark.slow

@@ -31,12 +31,12 @@ def draw(truth: str, n: int = 10_000, seed: int = 0) -> tuple[Floats, Outcomes]:
     return p, (random.random(n) < TRUTHS[truth](p)).astype(np.int8)
 
 
-def report_of(p: Any, y: Any, reduction: str | None = None, **given: Any) -> dict[str, Any]:
+def report_of(p: Any, y: Any, reduction: str | None = None, **more: Any) -> dict[str, Any]:
     """What ``POST /evaluate`` answers to the panel's options."""
     n_classes = None if np.ndim(p) == 1 else np.shape(p)[1]
     options = panel.full(len(p), n_classes, reduction)
-    name = None if given.get("map") is None else "map_1"
-    return report_document(calibrant.evaluate(p, y, reduction=reduction, **options, **given), name)
+    name = None if more.get("map") is None else "map_1"
+    return report_document(calibrant.evaluate(p, y, reduction=reduction, **options, **more), name)
 
 
 def many_classes(K: int = 4, n: int = 6_000, temperature: float = 1.6) -> tuple[Floats, Any]:

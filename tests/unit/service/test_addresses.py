@@ -19,7 +19,7 @@ def test_each_address_has_a_count_of_its_own_that_falls_when_connections_close()
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "together"),
+    ("first", "other", "together"),
     [
         ("2001:db8::1", "2001:db8::ffff:2", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
@@ -28,9 +28,9 @@ def test_each_address_has_a_count_of_its_own_that_falls_when_connections_close()
         ("::ffff:192.0.2.1", "192.0.2.2", False),
     ],
 )
-def test_the_last_64_bits_of_an_ipv6_address_count_as_one_client(one: str, other: str, together: bool) -> None:
+def test_the_last_64_bits_of_an_ipv6_address_count_as_one_client(first: str, other: str, together: bool) -> None:
     held = Addresses(1, "")
-    held.open(one)
+    held.open(first)
     if together:
         with pytest.raises(ConnectionRefusedError):
             held.open(other)

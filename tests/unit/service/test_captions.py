@@ -46,9 +46,9 @@ def test_the_title_has_the_error_of_the_diagram(diagram: dict[str, Any], figure:
 
 def test_corp_is_titled_with_the_mean_distance_of_its_curve() -> None:
     report = _report({"name": "corp"})
-    data = report["diagrams"]["corp"]["data"]
-    block = np.searchsorted(data["start"], P, side="right") - 1
-    distance = np.abs(np.asarray(data["calibrated"])[block] - P).mean()
+    points = report["diagrams"]["corp"]["data"]
+    block = np.searchsorted(points["start"], P, side="right") - 1
+    distance = np.abs(np.asarray(points["calibrated"])[block] - P).mean()
     about = caption(report, "corp")
     assert about.error is not None
     assert about.error[0] == "ECE by isotonic"

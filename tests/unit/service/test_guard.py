@@ -12,6 +12,7 @@ from service.callers import LOCAL, Caller
 from service.errors import Busy, TooLarge
 from service.formats.body import bounded
 from service.guard import Guard, LightBodies, RequestMemory, Slots
+from tests.unit.service.clock import Clock
 
 T = TypeVar("T")
 KIB = 1024
@@ -29,29 +30,11 @@ def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
     )
 
 
-class _Clock(asyncio.SelectorEventLoop):
-    """An event loop on which seconds pass at once when nothing else is to be done."""
-
-    _seconds = 0.0
-
-    def time(self) -> float:
-        return self._seconds
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._seconds = max(self._seconds, self._scheduled[0].when())  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
-
-    def hold_up(self, seconds: float) -> None:
-        """Have seconds pass in which the loop does nothing."""
-        self._seconds += seconds
-
-
 def _timed(main: Callable[[], Awaitable[T]]) -> T:
     async def run() -> T:
         return await main()
 
-    with asyncio.Runner(loop_factory=_Clock) as runner:
+    with asyncio.Runner(loop_factory=Clock) as runner:
         return runner.run(run())
 
 
@@ -121,7 +104,7 @@ async def test_a_late_answer_is_replaced_and_the_work_continues() -> None:
     assert ended == [True]
 
 
-async def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
+async def test_an_answer_that_has_begun_has_no_deadline() -> None:
     messages: list[Any] = []
 
     async def send(message: Message) -> None:
@@ -141,76 +124,76 @@ async def test_an_answer_that_has_begun_may_take_as_long_as_it_likes() -> None:
 
 def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
     memory = RequestMemory(400, Slots(1))
-    one, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
-    memory.reserve(one, 60)
-    memory.reserve(one, 40)
+    first, second, other = _scope(ONE), _scope(ONE), _scope(OTHER)
+    memory.reserve(first, 60)
+    memory.reserve(first, 40)
     memory.reserve(second, 100)
     with pytest.raises(Busy) as busy:
         memory.reserve(_scope(ONE), 1)
     assert busy.value.headers["Retry-After"]
     memory.reserve(other, 200)
-    memory.give_back(one)
-    memory.give_back(one)
+    memory.give_back(first)
+    memory.give_back(first)
     memory.reserve(_scope(ONE), 100)
 
 
 @pytest.mark.parametrize(("caller", "most"), [(LOCAL, 400), (ONE, 200)])
 def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is_not(caller: Caller, most: int) -> None:
     memory = RequestMemory(400, Slots(1))
-    one, second = _scope(caller), _scope(caller)
-    memory.reserve(one, most)
+    first, second = _scope(caller), _scope(caller)
+    memory.reserve(first, most)
     with pytest.raises(TooLarge):
         memory.reserve(second, most + 1)
     with pytest.raises(Busy):
         memory.reserve(second, most)
     with pytest.raises(TooLarge):
-        memory.reserve(one, 1)
-    memory.give_back(one)
+        memory.reserve(first, 1)
+    memory.give_back(first)
     memory.reserve(second, most)
 
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
+    scope = _scope()
+    scope["state"]["memory"] = memory
     for size in (100, 50, 100):
-        RequestMemory.hold_for(one, size)
+        RequestMemory.hold_for(scope, size)
     with pytest.raises(Busy):
         memory.reserve(_scope(), 1)
-    memory.give_back(one)
+    memory.give_back(scope)
     memory.reserve(_scope(), 100)
 
 
 def test_memory_for_work_is_that_of_its_largest_part() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
+    scope = _scope()
+    scope["state"]["memory"] = memory
     for size in (40, 60, 50):
-        RequestMemory.work_for(one, size)
-    memory.reserve(one, 40)
+        RequestMemory.work_for(scope, size)
+    memory.reserve(scope, 40)
     with pytest.raises(TooLarge):
-        RequestMemory.work_for(one, 61)
-    memory.end_work(one)
-    memory.end_work(one)
-    memory.reserve(one, 60)
+        RequestMemory.work_for(scope, 61)
+    memory.end_work(scope)
+    memory.end_work(scope)
+    memory.reserve(scope, 60)
     with pytest.raises(TooLarge):
-        RequestMemory.work_for(one, 1)
+        RequestMemory.work_for(scope, 1)
 
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
     memory = RequestMemory(100, Slots(1))
-    one = _scope()
-    one["state"]["memory"] = memory
-    memory.reserve(one, 50)
-    with RequestMemory.lent_for(one, 50), pytest.raises(TooLarge):
-        memory.reserve(one, 1)
-    memory.reserve(one, 50)
+    scope = _scope()
+    scope["state"]["memory"] = memory
+    memory.reserve(scope, 50)
+    with RequestMemory.lent_for(scope, 50), pytest.raises(TooLarge):
+        memory.reserve(scope, 1)
+    memory.reserve(scope, 50)
 
 
 @pytest.mark.parametrize("size", [100, 600 * KIB])
 def test_a_body_that_stalls_gets_408_after_the_first_ten_seconds(size: int) -> None:
-    status, at = _uploaded([(0.0, size), (1000.0, 0)])
-    assert (status, at) == (408, 11.0)
+    status, seconds = _uploaded([(0.0, size), (1000.0, 0)])
+    assert (status, seconds) == (408, 11.0)
 
 
 def test_a_body_above_the_least_rate_is_read_to_its_end() -> None:
@@ -222,11 +205,11 @@ def test_a_body_below_the_least_rate_gets_408() -> None:
 
 
 def test_what_came_fast_at_first_does_not_make_up_for_a_later_stall() -> None:
-    status, at = _uploaded([(0.0, 1000 * RATE), (1000.0, 0)])
-    assert (status, at) == (408, 21.0)
+    status, seconds = _uploaded([(0.0, 1000 * RATE), (1000.0, 0)])
+    assert (status, seconds) == (408, 21.0)
 
 
-def test_without_a_least_rate_a_slow_body_gets_408_at_the_deadline() -> None:
+def test_a_slow_body_gets_408_at_the_deadline_without_a_least_rate() -> None:
     assert _uploaded([(0.0, 100), (1000.0, 0)], rate=0) == (408, 60.0)
 
 
@@ -234,7 +217,7 @@ def test_a_body_is_not_slow_because_the_event_loop_was_held_up() -> None:
     def parts() -> Iterable[tuple[float, int]]:
         yield 1.0, RATE
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, _Clock)
+        assert isinstance(loop, Clock)
         loop.call_later(1.0, loop.hold_up, 15.0)
         yield 16.5, 20 * RATE  # had lain in the socket's buffer
         yield 1.0, RATE

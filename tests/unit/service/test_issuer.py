@@ -16,6 +16,7 @@ from service.callers import Caller, Keyring
 from service.issuer import InvalidIssuer, open_issuer
 from service.server import run_api
 from service.settings import Settings, check_issuer_url
+from tests.commands import error_of
 
 URL = "https://id.example.com/realms/main"
 
@@ -24,7 +25,7 @@ def _settings(**changes: Any) -> Settings:
     return replace(Settings("unix:///nowhere", oidc_issuer=URL, oidc_audience="calibrant"), **changes)
 
 
-def test_without_an_issuer_there_is_none_and_other_settings_need_one() -> None:
+def test_there_is_no_issuer_by_default_and_other_settings_need_one() -> None:
     assert open_issuer(Settings("unix:///nowhere")) is None
     for name in ("oidc_audience", "oidc_jwks_url", "oidc_tenant_claim", "oidc_scopes"):
         changes: dict[str, Any] = {name: "https://x.example"}
@@ -79,9 +80,8 @@ def test_an_issuer_has_https_or_is_on_this_machine(url: str) -> None:
 def test_another_url_of_an_issuer_is_refused(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the standard library has messages of its own
         check_issuer_url(url)
-    refused = CliRunner().invoke(app, ["api", "--redis-url", "unix:///nowhere", "--oidc-issuer", url])
-    assert refused.exit_code == 2
-    assert "--oidc-issuer" in refused.stderr
+    error = error_of(CliRunner().invoke(app, ["api", "--redis-url", "unix:///nowhere", "--oidc-issuer", url]), 2)
+    assert "--oidc-issuer" in error
 
 
 def test_the_api_refuses_an_issuer_without_an_audience_before_it_starts() -> None:
@@ -89,7 +89,7 @@ def test_the_api_refuses_an_issuer_without_an_audience_before_it_starts() -> Non
         run_api(_settings(oidc_audience=""), host="127.0.0.1", port=0)
 
 
-def test_with_an_issuer_nobody_calls_without_a_credential_even_before_the_first_key() -> None:
+def test_no_call_without_a_credential_is_accepted_with_an_issuer_even_before_the_first_key() -> None:
     assert not Keyring()
     keyring = Keyring(has_issuer=True)
     assert keyring

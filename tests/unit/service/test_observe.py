@@ -80,9 +80,9 @@ def test_a_valid_request_id_of_the_caller_is_kept(chosen: str) -> None:
 
 @pytest.mark.parametrize("chosen", ["", "x" * 129, "a b", "a\nb", "a\rb", "é", "\x7f", "a\0"])
 def test_an_unusable_request_id_is_replaced(chosen: str) -> None:
-    given = _header(Caller(_fine).call(headers={"x-request-id": chosen}), b"x-request-id")
-    assert len(given) == 32
-    assert given.isalnum()
+    request_id = _header(Caller(_fine).call(headers={"x-request-id": chosen}), b"x-request-id")
+    assert len(request_id) == 32
+    assert request_id.isalnum()
 
 
 def test_bytes_are_counted_as_they_pass() -> None:

@@ -23,8 +23,8 @@ def _taken(shares: Shares, caller: Caller, amount: int = 1) -> tuple[int, Exhaus
     ("total", "of_tenant"), [(0, 0), (1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (8, 4), (200, 100)], ids=str
 )
 def test_a_tenant_holds_at_most_half_but_one_in_any_case(total: int, of_tenant: int) -> None:
-    taken, full = _taken(Shares(total), ONE)
-    assert (taken, full.holder, full.most) == (of_tenant, "the tenant", of_tenant)
+    amount, full = _taken(Shares(total), ONE)
+    assert (amount, full.holder, full.most) == (of_tenant, "the tenant", of_tenant)
 
 
 @pytest.mark.parametrize("total", [2, 3, 8, 200])
@@ -35,8 +35,8 @@ def test_while_one_tenant_holds_all_that_it_may_another_gets_as_much(total: int)
 
 @pytest.mark.parametrize(("total", "of_key"), [(1, 1), (3, 1), (4, 1), (8, 2), (200, 50)], ids=str)
 def test_a_key_holds_at_most_a_quarter_but_one_in_any_case(total: int, of_key: int) -> None:
-    taken, full = _taken(Shares(total, by_key=True), ONE)
-    assert taken == of_key
+    amount, full = _taken(Shares(total, by_key=True), ONE)
+    assert amount == of_key
     if total > 3:  # before that the tenant's bound is as low
         assert (full.holder, full.most) == ("the API key", of_key)
 
@@ -44,13 +44,13 @@ def test_a_key_holds_at_most_a_quarter_but_one_in_any_case(total: int, of_key: i
 def test_two_keys_of_a_tenant_share_its_half() -> None:
     shares = Shares(8, by_key=True)
     assert _taken(shares, ONE)[0] == _taken(shares, SECOND_KEY)[0] == 2
-    taken, full = _taken(shares, Caller(tenant="one", key_id="4"))
-    assert (taken, full.holder) == (0, "the tenant")
+    amount, full = _taken(shares, Caller(tenant="one", key_id="4"))
+    assert (amount, full.holder) == (0, "the tenant")
 
 
-def test_without_keys_the_only_tenant_may_hold_everything() -> None:
-    taken, full = _taken(Shares(8, by_key=True), LOCAL)
-    assert (taken, full.holder) == (8, "this process")
+def test_the_only_tenant_may_hold_everything_without_keys() -> None:
+    amount, full = _taken(Shares(8, by_key=True), LOCAL)
+    assert (amount, full.holder) == (8, "this process")
 
 
 def test_a_third_tenant_gets_the_refusal_of_the_whole_process() -> None:

@@ -58,11 +58,11 @@ def answered(
     here = Maps(Process(limits), LOCAL, request.scope)
 
     async def run() -> tuple[Any, bytes]:
-        result = await calibrate_short(request, here)
+        answer = await calibrate_short(request, here)
         rest = b""
-        while isinstance(result, Request) and len(rest) < len(body):
-            rest += (await result.receive())["body"]
-        return result, rest
+        while isinstance(answer, Request) and len(rest) < len(body):
+            rest += (await answer.receive())["body"]
+        return answer, rest
 
     return asyncio.run(run())
 
@@ -89,15 +89,15 @@ def test_a_usual_request_is_answered_at_once() -> None:
     ],
 )
 def test_a_head_that_changes_how_a_body_is_read_leaves_the_request_as_it_was(headers: dict[str, str]) -> None:
-    result, rest = answered(USUAL, headers)
-    assert isinstance(result, Request)
+    answer, rest = answered(USUAL, headers)
+    assert isinstance(answer, Request)
     assert rest == USUAL
 
 
 def test_a_body_in_parts_or_for_a_map_that_is_not_in_memory_is_put_back() -> None:
     for body, parts in ((USUAL, 3), (USUAL.replace(b'"m"', b'"n"'), 1), (USUAL.replace(b"0.25", b"2.5"), 1)):
-        result, rest = answered(body, parts=parts)
-        assert isinstance(result, Request)
+        answer, rest = answered(body, parts=parts)
+        assert isinstance(answer, Request)
         assert rest == body
 
 
@@ -120,8 +120,8 @@ def test_a_changed_body_is_answered_at_once_only_as_it_would_be_read(data: st.Da
         body[place : place + data.draw(st.integers(0, 2))] = data.draw(
             st.sampled_from((b'"', b",", b"\\", b"e", b"-", b"1", b".", b"[", b"}", b" ", b"map", b'"map": "m", ', b""))
         )
-    result, rest = answered(bytes(body))
-    if isinstance(result, Request):
+    answer, rest = answered(bytes(body))
+    if isinstance(answer, Request):
         assert rest == body
         return
     try:
@@ -129,6 +129,6 @@ def test_a_changed_body_is_answered_at_once_only_as_it_would_be_read(data: st.Da
     except CalibrationError as error:
         raise AssertionError("answered although it cannot be read") from error
     assert payload.options == {"map": "m"}
-    assert result.body.endswith(
+    assert answer.body.endswith(
         ("[" + ",".join(repr(value) for value in np.asarray(payload.arrays["predictions"]).tolist()) + "]}").encode()
     )

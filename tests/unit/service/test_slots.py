@@ -17,6 +17,7 @@ from service.callers import LOCAL, Caller
 from service.errors import Busy, DeadlineExceeded, TenantBusy
 from service.guard import Guard, LightBodies, RequestMemory, SlotNeeded, Slots
 from service.threads import iterate_in_thread, run_in_thread, work_for
+from tests.unit.service.clock import Clock
 
 ONE, OTHER, THIRD = (Caller(tenant=name, key_id=name) for name in ("one", "other", "third"))
 
@@ -141,7 +142,7 @@ async def test_the_bodies_of_waiting_requests_are_bounded() -> None:
     assert not any(task.done() for task in tasks)
 
 
-async def test_without_places_none_waits() -> None:
+async def test_no_request_waits_without_places() -> None:
     line = _Line(Slots(2))
     await line.begin("running", ONE)
     with pytest.raises(TenantBusy, match="the tenant has reached the limit of 1 concurrent heavy requests"):
@@ -150,20 +151,6 @@ async def test_without_places_none_waits() -> None:
     with pytest.raises(Busy, match="this process has reached the limit of 2 concurrent") as refused:
         await (await line.begin("refused", THIRD))
     assert type(refused.value) is Busy
-
-
-class _Clock(asyncio.SelectorEventLoop):
-    """An event loop on which seconds pass at once when nothing else is to be done."""
-
-    _seconds = 0.0
-
-    def time(self) -> float:
-        return self._seconds
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._seconds = max(self._seconds, self._scheduled[0].when())  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("caller", "error"), [(LOCAL, Busy), (ONE, TenantBusy)])
@@ -179,7 +166,7 @@ def test_a_request_waits_for_so_many_seconds_and_leaves_its_place(caller: Caller
         (await later).end()
         return type(refused.value), moment, line.slots.n_waiting
 
-    with asyncio.Runner(loop_factory=_Clock) as runner:
+    with asyncio.Runner(loop_factory=Clock) as runner:
         assert runner.run(main()) == (error, 30.0, 0)
 
 

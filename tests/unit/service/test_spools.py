@@ -58,7 +58,7 @@ def test_a_file_that_grows_is_refused_where_the_volume_ends() -> None:
             spool.grow(_free() * 2)
 
 
-def test_without_a_folder_for_temporary_files_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_room_without_a_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with Spools().spool(LOCAL) as spool, pytest.raises(SpoolFull, match="no folder"):
         spool.reserve(1)
@@ -66,8 +66,8 @@ def test_without_a_folder_for_temporary_files_there_is_no_room(monkeypatch: pyte
 
 def test_a_volume_that_may_not_be_filled_has_a_bound_of_its_own() -> None:
     spools = Spools(1000)
-    with spools.spool(ONE) as one, spools.spool(OTHER) as other:
-        one.grow(500)
+    with spools.spool(ONE) as first, spools.spool(OTHER) as other:
+        first.grow(500)
         with pytest.raises(SpoolFull, match="the tenant may currently have at most 500 bytes"):
-            one.grow(501)
+            first.grow(501)
         other.grow(500)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calibrant import AdaptiveAlpha, start_adaptive
 from calibrant.core.errors import CalibrationError
+from tests.refusals import refused_at
 
 
 def test_a_step_moves_alpha_by_gamma_times_the_difference() -> None:
@@ -25,8 +26,8 @@ def test_labels_in_any_order_and_at_once_give_the_same_state() -> None:
     covered = np.random.default_rng(2).random(50) < 0.8
     once = start_adaptive(0.2).update(covered)
     one_by_one = start_adaptive(0.2)
-    for each in covered[::-1]:
-        one_by_one = one_by_one.update(each)
+    for label in covered[::-1]:
+        one_by_one = one_by_one.update(label)
     assert once == one_by_one
     assert start_adaptive(0.2).update([]) == start_adaptive(0.2)
     assert once == start_adaptive(0.2).update(covered.astype(float))
@@ -89,9 +90,8 @@ def test_the_coverage_of_a_stream_that_shifts_returns_to_its_level() -> None:
     ],
 )
 def test_an_invalid_start_is_refused_by_name(arguments: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError):
         start_adaptive(**arguments)
-    assert error.value.offences[0].pointer == pointer
 
 
 @pytest.mark.parametrize("covered", [[2], ["yes"], [0.5], [[True]], [math.nan], None, "yes", [None], 3])

@@ -17,6 +17,7 @@ from calibrant.core.digest import digest
 from calibrant.sets.class_clusters import cluster_classes
 from calibrant.sets.fitting import SET_METHODS, SetFitting
 from calibrant.sets.scores import uniform_numbers
+from tests.refusals import refused_at
 
 
 def _rows(n: int, n_classes: int, seed: int, decimals: int | None = None) -> tuple[Any, Any]:
@@ -101,13 +102,13 @@ K_TH = 25  # ceil(31 * 0.8)
 
 def _coverages(fits: int, method: str = "lac", **options: Any) -> list[float]:
     """The exact coverage of maps fitted to rows whose label has a uniformly distributed probability."""
-    random, found = np.random.default_rng(5), []
+    random, coverages = np.random.default_rng(5), []
     fitting = SetFitting.read(method, {"alpha": ALPHA, **options})
     for _ in range(fits):
         own, y = random.random(N), random.integers(0, 2, N)
         fitted = fitting.run(read_batch(np.where(y == 1, own, 1.0 - own), y))
-        found.append(1.0 - fitted.to_document()["parameters"]["thresholds"][0])
-    return found
+        coverages.append(1.0 - fitted.to_document()["parameters"]["thresholds"][0])
+    return coverages
 
 
 def test_the_coverage_of_maps_is_beta_distributed() -> None:
@@ -219,9 +220,8 @@ def test_classes_without_a_cluster_are_named_and_no_clusters_at_all_are_refused(
     assert "7" in fitted.warning
     for n, n_classes in ((300, 10), (4000, 2), (4000, 4)):
         p, y = _rows(n, n_classes, 12)
-        with pytest.raises(CalibrationError, match="to choose clusters") as error:
+        with refused_at("/labels", CalibrationError, match="to choose clusters", code="too-few-rows"):
             calibrant.fit_sets(p, y, conditional="cluster")
-        assert (error.value.code, error.value.offences[0].pointer) == ("too-few-rows", "/labels")
 
 
 def test_a_set_without_a_class_gets_the_most_probable_one_if_it_may_not_be_empty() -> None:
@@ -238,69 +238,47 @@ def test_a_set_without_a_class_gets_the_most_probable_one_if_it_may_not_be_empty
 # --- Risk control
 
 
-def _false_negative_rate(p: Any, y: Any, cluster: Any, t: float) -> list[float]:
-    """The fraction of the positive rows of each cluster that are below the threshold."""
-    return [float((p[(cluster == c) & (y == 1)] < t).mean()) for c in np.unique(cluster) if y[cluster == c].any()]
+def _rate_of_errors(p: Any, y: Any, cluster: Any, threshold: float, *, of: int) -> list[float]:
+    """In each cluster, the fraction of the rows with this label that are on the wrong side of the threshold."""
+    wrong, own = (p < threshold) == (of == 1), y == of
+    return [float(wrong[own & (cluster == c)].mean()) for c in np.unique(cluster[own])]
 
 
-def test_the_threshold_of_risk_control_is_the_largest_that_the_bound_allows() -> None:
-    random = np.random.default_rng(14)
+#: Options of the loss, the label of the rows that it counts, and which thresholds have less of it.
+FALSE_NEGATIVES: tuple[dict[str, Any], int, float] = ({}, 1, -1.0)
+FALSE_POSITIVES: tuple[dict[str, Any], int, float] = ({"loss": "false-positive-rate"}, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "alpha"), [(FALSE_NEGATIVES, 0.2), *((FALSE_POSITIVES, alpha) for alpha in (0.05, 0.2, 0.6))]
+)
+def test_the_threshold_of_risk_control_is_the_last_that_the_bound_allows(loss: Any, alpha: float) -> None:
+    options, label, less = loss
+    random = np.random.default_rng(18 - 4 * label)
     p, cluster = np.round(random.random(400), 2), np.arange(400) // 8
-    y = (random.random(400) < p * 0.5).astype(int)
-    fitted = calibrant.fit_sets(p, y, method="crc", alpha=0.2, clusters=cluster)
+    y = (random.random(400) < p * (0.5 if label else 1.0)).astype(int)
+    fitted = calibrant.fit_sets(p, y, method="crc", alpha=alpha, clusters=cluster, **options)
     t = fitted.to_document()["parameters"]["thresholds"][0]
 
     def bound(threshold: float) -> float:
-        losses = _false_negative_rate(p, y, cluster, threshold)
+        losses = _rate_of_errors(p, y, cluster, threshold, of=label)
         return (sum(losses) + 1.0) / (len(losses) + 1)
 
-    assert bound(t) <= 0.2 < bound(t + 0.01)
-    assert fitted.apply([t, t - 0.01]).to_lists() == [[1], [0]]
-
-
-def test_the_expected_loss_of_risk_control_is_at_most_alpha() -> None:
-    random, losses = np.random.default_rng(15), []
-    for _ in range(150):
-        p = random.random((30, 6))
-        y = (random.random((30, 6)) < p).astype(int)
-        fitted = calibrant.fit_sets(p[:29], y[:29], method="crc", alpha=0.2)
-        if y[29].any():
-            members = fitted.apply(p[29:]).members[0]
-            losses.append(1.0 - members[y[29] == 1].mean())
-    assert np.mean(losses) <= 0.2 + 4 * np.std(losses) / np.sqrt(len(losses))
-    assert np.mean(losses) > 0.1
-
-
-def _false_positive_rate(p: Any, y: Any, cluster: Any, threshold: float) -> list[float]:
-    negative = y == 0
-    return [float((p[negative & (cluster == c)] >= threshold).mean()) for c in np.unique(cluster[negative])]
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.6])
-def test_the_threshold_of_false_positives_is_the_smallest_that_the_bound_allows(alpha: float) -> None:
-    random = np.random.default_rng(18)
-    p, cluster = np.round(random.random(400), 2), np.arange(400) // 8
-    y = (random.random(400) < p).astype(int)
-    fitted = calibrant.fit_sets(p, y, method="crc", alpha=alpha, clusters=cluster, loss="false-positive-rate")
-    t = fitted.to_document()["parameters"]["thresholds"][0]
-
-    def bound(threshold: float) -> float:
-        losses = _false_positive_rate(p, y, cluster, threshold)
-        return (sum(losses) + 1.0) / (len(losses) + 1)
-
-    assert bound(t) <= alpha < bound(t - 0.01)
+    assert bound(t) <= alpha < bound(t - 0.01 * less)
     assert fitted.apply([t, np.nextafter(t, 0.0)]).to_lists() == [[1], [0]]
     assert calibrant.load_sets(fitted.to_document()) == fitted
 
 
-def test_the_expected_share_of_false_positives_is_at_most_alpha() -> None:
-    random, losses = np.random.default_rng(19), []
+@pytest.mark.parametrize("loss", [FALSE_NEGATIVES, FALSE_POSITIVES])
+def test_the_expected_loss_of_risk_control_is_at_most_alpha(loss: Any) -> None:
+    options, label, _ = loss
+    random, losses = np.random.default_rng(19 - 4 * label), []
     for _ in range(150):
         p = random.random((30, 6))
         y = (random.random((30, 6)) < p).astype(int)
-        fitted = calibrant.fit_sets(p[:29], y[:29], method="crc", alpha=0.2, loss="false-positive-rate")
-        if (y[29] == 0).any():
-            losses.append(fitted.apply(p[29:]).members[0][y[29] == 0].mean())
+        fitted = calibrant.fit_sets(p[:29], y[:29], method="crc", alpha=0.2, **options)
+        if (y[29] == label).any():
+            losses.append((fitted.apply(p[29:]).members[0][y[29] == label] != label).mean())
     assert np.mean(losses) <= 0.2 + 4 * np.std(losses) / np.sqrt(len(losses))
     assert np.mean(losses) > 0.1
 
@@ -359,7 +337,7 @@ def test_the_warning_of_risk_control_says_that_every_row_of_a_small_group_is_cla
     assert fitted.apply([0.01], groups=["small"]).to_lists() == [[1]]
 
 
-def test_without_clusters_risk_control_covers_the_positive_rows() -> None:
+def test_risk_control_without_clusters_covers_the_positive_rows() -> None:
     p, y = _rows(500, 2, 16)
     by_class = calibrant.fit_sets(p[:, 1], y, conditional="class")
     fitted = calibrant.fit_sets(p[:, 1], y, method="crc")
@@ -367,7 +345,7 @@ def test_without_clusters_risk_control_covers_the_positive_rows() -> None:
     assert fitted.function.thresholds == pytest.approx(own)
 
 
-def test_of_a_group_with_few_clusters_the_warning_of_risk_control_says_that_every_row_is_class_1() -> None:
+def test_risk_control_warns_that_every_row_of_a_group_with_few_clusters_is_class_1() -> None:
     p, y = _rows(500, 2, 17)
     arguments: dict[str, Any] = {"method": "crc", "conditional": "group", "groups": ["few"] * 5 + ["many"] * 495}
     fitted = calibrant.fit_sets(p[:, 1], y, **arguments)
@@ -413,10 +391,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_invalid_input_has_an_error_that_names_the_place(name: str) -> None:
-    given, code, pointer = ERRORS[name]
-    with pytest.raises(CalibrationError) as error:
-        calibrant.fit_sets(**{"predictions": P, "labels": Y, **given})
-    assert (error.value.code, error.value.offences[0].pointer) == (code, pointer)
+    changes, code, pointer = ERRORS[name]
+    with refused_at(pointer, CalibrationError, code=code):
+        calibrant.fit_sets(**{"predictions": P, "labels": Y, **changes})
 
 
 def test_the_calibrators_name_the_function_of_methods_of_other_kinds() -> None:
@@ -453,7 +430,7 @@ def test_predictions_of_another_shape_or_scale_are_refused() -> None:
         fitted.apply_checked(read_predictions([0.5], scale="logit"))
 
 
-def test_every_method_states_what_holds_and_where_it_is_from() -> None:
+def test_every_method_states_its_guarantee_and_its_source() -> None:
     for method in SET_METHODS.values():
         assert method.guarantee
         assert method.source
@@ -487,13 +464,13 @@ def test_groups_of_rows_with_several_labels_are_counted_by_row() -> None:
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 def test_sets_of_the_rows_of_the_fit_are_in_sample(method: str, scale: Any) -> None:
     logits, labels, _ = calibrant.logistic_normal(400, n_classes=3, seed=2)
-    given = softmax(logits, axis=1) if scale == "probability" else logits
-    fitted = calibrant.fit_sets(given, labels, method=method, scale=scale)
-    found = calibrant.evaluate_sets(fitted.apply(given), labels)
-    assert found.in_sample is True
-    assert "in-sample" in repr(found)
-    assert calibrant.evaluate_sets(fitted.apply(given[::-1]), labels).in_sample is None
-    assert calibrant.evaluate_sets(fitted.apply(given).members, labels).in_sample is None
+    scores = softmax(logits, axis=1) if scale == "probability" else logits
+    fitted = calibrant.fit_sets(scores, labels, method=method, scale=scale)
+    evaluation = calibrant.evaluate_sets(fitted.apply(scores), labels)
+    assert evaluation.in_sample is True
+    assert "in-sample" in repr(evaluation)
+    assert calibrant.evaluate_sets(fitted.apply(scores[::-1]), labels).in_sample is None
+    assert calibrant.evaluate_sets(fitted.apply(scores).members, labels).in_sample is None
 
 
 def test_a_part_of_the_rows_of_the_fit_is_in_sample_too() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import CalibrationError
+from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(80)
 PROBS = RANDOM.dirichlet(np.ones(4), 500)
@@ -20,19 +21,19 @@ METHODS: dict[str, dict[str, Any]] = {"lac": {}, "aps": {}, "raps": {"penalty": 
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_map_at_another_level_is_the_one_that_is_fitted_at_it(method: str, scale: Any) -> None:
-    given = PROBS if scale == "probability" else np.log(PROBS)
+    scores = PROBS if scale == "probability" else np.log(PROBS)
     options = METHODS[method] | {"method": method, "scale": scale}
-    fitted = calibrant.fit_sets(given, LABELS, adjustable=True, **options)
+    fitted = calibrant.fit_sets(scores, LABELS, adjustable=True, **options)
     for alpha in (0.01, 0.1, 0.37, 0.9):
-        other = calibrant.fit_sets(given, LABELS, alpha=alpha, **options)
-        assert np.array_equal(fitted.at(alpha).apply(given).members, other.apply(given).members)
-    assert fitted.at(0.0).apply(given).members.all()
-    assert fitted.at(-3.0).apply(given).members.all()
-    assert fitted.at(-1e308).apply(given).members.all()
-    assert not fitted.at(1e308).apply(given).members.any()
-    assert fitted.at(1e-9).apply(given).members.all()
-    assert not fitted.at(1.0).apply(given).members.any()
-    assert not fitted.at(7.5).apply(given).members.any()
+        other = calibrant.fit_sets(scores, LABELS, alpha=alpha, **options)
+        assert np.array_equal(fitted.at(alpha).apply(scores).members, other.apply(scores).members)
+    assert fitted.at(0.0).apply(scores).members.all()
+    assert fitted.at(-3.0).apply(scores).members.all()
+    assert fitted.at(-1e308).apply(scores).members.all()
+    assert not fitted.at(1e308).apply(scores).members.any()
+    assert fitted.at(1e-9).apply(scores).members.all()
+    assert not fitted.at(1.0).apply(scores).members.any()
+    assert not fitted.at(7.5).apply(scores).members.any()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -73,9 +74,8 @@ BAD: dict[str, Any] = {
 def test_bad_scores_of_a_document_are_refused_with_their_place(name: str) -> None:
     document = calibrant.fit_sets(PROBS, LABELS, adjustable=True).to_document()
     document["parameters"]["scores"] = BAD[name]
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/parameters/scores", CalibrationError, below=True):
         calibrant.load_sets(document)
-    assert caught.value.offences[0].pointer.startswith("/parameters/scores")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -93,9 +93,8 @@ def test_every_threshold_has_its_own_scores(method: str, conditional: str) -> No
     assert not fitted.at(1.0).apply(PROBS, groups=groups).members.any()
     document = fitted.to_document()
     document["parameters"]["scores"] = document["parameters"]["scores"][:1]
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at("/parameters/scores", CalibrationError):
         calibrant.load_sets(document)
-    assert caught.value.offences[0].pointer == "/parameters/scores"
 
 
 def test_a_class_without_rows_is_in_every_set_at_every_level_below_1() -> None:
@@ -123,9 +122,8 @@ def test_levels_that_are_no_numbers_and_maps_without_scores_are_refused() -> Non
         calibrant.fit_sets(PROBS, LABELS).at(0.2)
     fitted = calibrant.fit_sets(PROBS, LABELS, adjustable=True)
     for alpha in (None, "0.1", float("nan"), float("inf"), True, [0.1], 10**400, np.array([0.1])):
-        with pytest.raises(CalibrationError) as refused:
+        with refused_at("/alpha", CalibrationError):
             fitted.at(alpha)  # type: ignore[arg-type]
-        assert refused.value.offences[0].pointer == "/alpha"
 
 
 @pytest.mark.parametrize("delay", [0, 7])

@@ -15,6 +15,7 @@ from scipy.stats import binom, binomtest
 import calibrant
 from calibrant import PredictionSets, evaluate_sets
 from calibrant.core.errors import CalibrationError
+from tests.refusals import refused_at
 
 #: Five rows of four classes. Sizes are 1, 2, 3, 2, 0; the rows 0, 2 and 3 are covered.
 MEMBERS = np.array(
@@ -32,39 +33,43 @@ LISTS = [["ant"], ["ant", "bee"], ["ant", "bee", "cat"], ["cat", "dog"], []]
 
 
 def test_coverage_by_class_and_size_is_that_of_counting() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, alpha=0.2, groups=["x", "y", "x", "y", "y"])
-    assert (found.n, found.coverage, found.mean_size) == (5, 0.6, 1.6)
-    assert (found.singletons, found.empty) == (0.2, 0.2)
-    assert [(row.name, row.n, row.coverage) for row in found.by_class] == [("0", 2, 0.5), ("2", 2, 0.5), ("3", 1, 1.0)]
-    of_size = [(row.name, row.n, row.coverage) for row in found.by_size]
+    evaluation = evaluate_sets(MEMBERS, LABELS, alpha=0.2, groups=["x", "y", "x", "y", "y"])
+    assert (evaluation.n, evaluation.coverage, evaluation.mean_size) == (5, 0.6, 1.6)
+    assert (evaluation.singletons, evaluation.empty) == (0.2, 0.2)
+    assert [(row.name, row.n, row.coverage) for row in evaluation.by_class] == [
+        ("0", 2, 0.5),
+        ("2", 2, 0.5),
+        ("3", 1, 1.0),
+    ]
+    of_size = [(row.name, row.n, row.coverage) for row in evaluation.by_size]
     assert of_size == [("0", 1, 0.0), ("1", 1, 1.0), ("2", 2, 0.5), ("3", 1, 1.0)]
-    assert [(row.name, row.n, row.coverage) for row in found.by_group] == [
+    assert [(row.name, row.n, row.coverage) for row in evaluation.by_group] == [
         ("x", 2, 1.0),
         ("y", 3, pytest.approx(1 / 3)),
     ]
-    assert [row.mean_size for row in found.by_group] == [2.0, pytest.approx(4 / 3)]
+    assert [row.mean_size for row in evaluation.by_group] == [2.0, pytest.approx(4 / 3)]
 
 
 def test_the_size_stratified_violation_is_the_largest_distance_of_a_stratum() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, alpha=0.2)
+    evaluation = evaluate_sets(MEMBERS, LABELS, alpha=0.2)
     # Sizes 0 and 1: 1 of 2 covered; sizes 2 and 3: 2 of 3.
-    assert found.size_violation == pytest.approx(0.3)
-    assert found.violating_sizes == "0-1"
+    assert evaluation.size_violation == pytest.approx(0.3)
+    assert evaluation.violating_sizes == "0-1"
     wide = np.ones((3, 150), bool)
     wide[0, 5:] = False
     wide[1, 20:] = False
-    found = evaluate_sets(wide, [4, 30, 149], alpha=0.1)  # strata 4-10, 11-100, 101+
-    assert found.size_violation == pytest.approx(0.9)
-    assert found.violating_sizes == "11-100"
+    evaluation = evaluate_sets(wide, [4, 30, 149], alpha=0.1)  # strata 4-10, 11-100, 101+
+    assert evaluation.size_violation == pytest.approx(0.9)
+    assert evaluation.violating_sizes == "11-100"
     assert evaluate_sets(wide, [120, 3, 149], alpha=0.9).violating_sizes == "11-100"
     assert evaluate_sets(wide[2:], [0], alpha=0.1).violating_sizes == "101+"
 
 
 def test_the_class_gap_is_the_mean_distance_over_the_classes_with_rows() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, alpha=0.2)
-    assert found.class_gap == pytest.approx((0.3 + 0.3 + 0.2) / 3)
+    evaluation = evaluate_sets(MEMBERS, LABELS, alpha=0.2)
+    assert evaluation.class_gap == pytest.approx((0.3 + 0.3 + 0.2) / 3)
     expected = [sum(binom.pmf(k, n, 0.8) * abs(k / n - 0.8) for k in range(n + 1)) for n in (2, 2, 1)]
-    assert found.class_gap_by_chance == pytest.approx(np.mean(expected), rel=1e-11)
+    assert evaluation.class_gap_by_chance == pytest.approx(np.mean(expected), rel=1e-11)
 
 
 def test_the_class_gap_of_calibrated_sets_is_that_by_chance() -> None:
@@ -74,26 +79,26 @@ def test_the_class_gap_of_calibrated_sets_is_that_by_chance() -> None:
         labels = np.repeat(np.arange(20), 15)
         members = np.zeros((300, 20), bool)
         members[np.arange(300), labels] = rng.random(300) < 0.9
-        found = evaluate_sets(members, labels, alpha=0.1)
-        assert found.class_gap is not None
-        gaps.append(found.class_gap)
-    assert np.mean(gaps) == pytest.approx(found.class_gap_by_chance, abs=4 * np.std(gaps) / np.sqrt(300))
+        evaluation = evaluate_sets(members, labels, alpha=0.1)
+        assert evaluation.class_gap is not None
+        gaps.append(evaluation.class_gap)
+    assert np.mean(gaps) == pytest.approx(evaluation.class_gap_by_chance, abs=4 * np.std(gaps) / np.sqrt(300))
 
 
 def test_coverage_by_size_is_that_of_mapie() -> None:
     known = json.loads((Path(__file__).parents[2] / "golden" / "set_coverage.json").read_text())
     members = np.array([[cell == "1" for cell in row] for row in known["members"]])
-    found = evaluate_sets(members, known["labels"])
-    assert found.coverage == pytest.approx(known["classification_coverage_score"], abs=1e-15)
-    assert found.mean_size == pytest.approx(known["classification_mean_width_score"], abs=1e-15)
-    of_size = {int(row.name): row.coverage for row in found.by_size}
+    evaluation = evaluate_sets(members, known["labels"])
+    assert evaluation.coverage == pytest.approx(known["classification_coverage_score"], abs=1e-15)
+    assert evaluation.mean_size == pytest.approx(known["classification_mean_width_score"], abs=1e-15)
+    of_size = {int(row.name): row.coverage for row in evaluation.by_size}
     assert [of_size.get(size) for size in range(7)] == pytest.approx(known["classification_ssc"], abs=1e-15)
     assert min(of_size.values()) == pytest.approx(known["classification_ssc_score"], abs=1e-15)
 
 
 def test_intervals_are_those_of_clopper_and_pearson() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, interval=0.9)
-    rows: list[Any] = [found, *found.by_class, *found.by_size]
+    evaluation = evaluate_sets(MEMBERS, LABELS, interval=0.9)
+    rows: list[Any] = [evaluation, *evaluation.by_class, *evaluation.by_size]
     for row in rows:
         exact = binomtest(round(row.coverage * row.n), row.n).proportion_ci(0.9, method="exact")
         assert (row.low, row.high) == pytest.approx((exact.low, exact.high), abs=1e-12)
@@ -105,8 +110,8 @@ def test_an_interval_contains_the_true_coverage_as_often_as_its_level() -> None:
     for _ in range(400):
         members = np.zeros((60, 2), bool)
         members[:, 0] = rng.random(60) < 0.85
-        found = evaluate_sets(members, np.zeros(60, int))
-        inside += found.low <= 0.85 <= found.high
+        evaluation = evaluate_sets(members, np.zeros(60, int))
+        inside += evaluation.low <= 0.85 <= evaluation.high
     assert inside / 400 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
@@ -130,13 +135,13 @@ def test_an_interval_contains_the_true_coverage_as_often_as_its_level() -> None:
 )
 def test_sets_of_every_type_have_the_same_evaluation(sets: Any, labels: Any, class_names: Any) -> None:
     alpha = None if isinstance(sets, PredictionSets) else 0.2
-    found = evaluate_sets(sets, labels, class_names=class_names, alpha=alpha).to_dict()
+    evaluation = evaluate_sets(sets, labels, class_names=class_names, alpha=alpha).to_dict()
     expected = evaluate_sets(MEMBERS, LABELS, alpha=0.2).to_dict()
-    own = [row.pop("name") for row in found["by_class"]]
+    own = [row.pop("name") for row in evaluation["by_class"]]
     assert own in (["0", "2", "3"], ["ant", "cat", "dog"])
     for row in expected["by_class"]:
         row.pop("name")
-    assert found == expected
+    assert evaluation == expected
 
 
 def test_frequency_weights_count_rows_and_importance_weights_only_their_ratios() -> None:
@@ -152,17 +157,21 @@ def test_frequency_weights_count_rows_and_importance_weights_only_their_ratios()
 
 
 def test_rows_of_weight_0_and_their_groups_are_left_out() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, weights=[1, 0, 1, 1, 0], groups=["a", "b", "a", "a", "a"])
-    assert (found.n, found.coverage) == (3, 1.0)
-    assert [row.name for row in found.by_group] == ["a"]
+    evaluation = evaluate_sets(MEMBERS, LABELS, weights=[1, 0, 1, 1, 0], groups=["a", "b", "a", "a", "a"])
+    assert (evaluation.n, evaluation.coverage) == (3, 1.0)
+    assert [row.name for row in evaluation.by_group] == ["a"]
 
 
-def test_without_alpha_there_is_no_distance_from_a_nominal_coverage() -> None:
-    found = evaluate_sets(MEMBERS, LABELS)
-    assert {found.alpha, found.size_violation, found.violating_sizes, found.class_gap, found.class_gap_by_chance} == {
-        None
-    }
-    assert "violation" not in repr(found)
+def test_there_is_no_distance_from_a_nominal_coverage_without_alpha() -> None:
+    evaluation = evaluate_sets(MEMBERS, LABELS)
+    assert {
+        evaluation.alpha,
+        evaluation.size_violation,
+        evaluation.violating_sizes,
+        evaluation.class_gap,
+        evaluation.class_gap_by_chance,
+    } == {None}
+    assert "violation" not in repr(evaluation)
 
 
 def test_sets_of_risk_control_have_no_nominal_coverage() -> None:
@@ -177,16 +186,16 @@ def test_sets_of_risk_control_have_no_nominal_coverage() -> None:
 
 
 def test_the_result_is_json_a_frame_and_a_table() -> None:
-    found = evaluate_sets(MEMBERS, LABELS, alpha=0.2, groups=list("xyxyy"))
-    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
-    frame = found.to_frame()
+    evaluation = evaluate_sets(MEMBERS, LABELS, alpha=0.2, groups=list("xyxyy"))
+    assert json.loads(json.dumps(evaluation.to_dict())) == evaluation.to_dict()
+    frame = evaluation.to_frame()
     assert frame["by"].tolist() == ["all", *["class"] * 3, *["size"] * 4, *["group"] * 2]
     assert frame["coverage"].iloc[0] == 0.6
-    assert "class-conditional gap: 0.2667" in repr(found)
-    assert "nominal coverage 0.8" in found._repr_html_()
+    assert "class-conditional gap: 0.2667" in repr(evaluation)
+    assert "nominal coverage 0.8" in evaluation._repr_html_()
 
 
-def test_of_many_classes_the_table_has_those_with_the_lowest_coverage() -> None:
+def test_the_table_of_many_classes_has_those_with_the_lowest_coverage() -> None:
     labels = np.arange(30)
     members = np.eye(30, dtype=bool)
     members[[4, 9], [4, 9]] = False
@@ -229,9 +238,8 @@ def test_of_many_classes_the_table_has_those_with_the_lowest_coverage() -> None:
     ],
 )
 def test_input_that_is_no_sets_or_labels_is_refused_at_its_place(arguments: Any, pointer: str, code: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError, code=code):
         evaluate_sets(*arguments)
-    assert (error.value.code, error.value.offences[0].pointer) == (code, pointer)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +262,8 @@ def test_input_that_is_no_sets_or_labels_is_refused_at_its_place(arguments: Any,
     ],
 )
 def test_an_invalid_option_is_refused_by_name(options: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(CalibrationError) as error:
+    with refused_at(pointer, CalibrationError):
         evaluate_sets(MEMBERS, LABELS, **options)
-    assert error.value.offences[0].pointer == pointer
 
 
 def test_names_of_classes_that_do_not_exist_are_refused_without_echoing_them() -> None:
@@ -272,9 +279,8 @@ def test_names_of_classes_that_do_not_exist_are_refused_without_echoing_them() -
 
 def test_an_alpha_that_contradicts_that_of_the_sets_is_refused() -> None:
     sets = PredictionSets(MEMBERS, (0, 1, 2, 3), 0.1)
-    with pytest.raises(CalibrationError) as error:
+    with refused_at("/alpha", CalibrationError):
         evaluate_sets(sets, LABELS, alpha=0.2)
-    assert error.value.offences[0].pointer == "/alpha"
     assert evaluate_sets(sets, LABELS, alpha=0.1).alpha == 0.1
 
 

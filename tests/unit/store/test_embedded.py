@@ -13,7 +13,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "memory"),
     [
         ({}, MACHINE),
         ({"memory.max": "max\n"}, MACHINE),
@@ -23,9 +23,9 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     ],
 )
 def test_the_memory_is_that_of_the_container_if_it_has_less_than_the_machine(
-    files: dict[str, str], found: int, tmp_path: Path
+    files: dict[str, str], memory: int, tmp_path: Path
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert machine_memory(tmp_path) == found
+    assert machine_memory(tmp_path) == memory

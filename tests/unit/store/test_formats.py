@@ -83,7 +83,7 @@ def test_every_stored_document_has_a_format_and_no_step_leads_past_it() -> None:
 
 
 def test_every_document_with_a_format_is_known_here() -> None:
-    modules = [import_module(found.name) for found in pkgutil.walk_packages(schemas.__path__, "schemas.")]
+    modules = [import_module(module.name) for module in pkgutil.walk_packages(schemas.__path__, "schemas.")]
     models = {
         model
         for module in modules
@@ -114,11 +114,11 @@ def test_evidence_of_earlier_versions_has_its_description() -> None:
     fields = {"log_e": 1.0, "largest": 2.0, "bound": 3.0, "level": 0.1, "since": None, "shape": "line", "delta": 0.1}
     fields |= {"spread": 0.0, "low": 0.0, "high": 1.0, "told": "predictions are too low"}
     state = {"rule": "drift", "kind": "evidence", "evidence": fields}
-    found = read_stored(Standing, json.dumps({"format": 1, "rules": {"drift": state}}).encode())
-    evidence = found.rules["drift"].evidence
+    standing = read_stored(Standing, json.dumps({"format": 1, "rules": {"drift": state}}).encode())
+    evidence = standing.rules["drift"].evidence
     assert evidence is not None
     assert evidence.description == "predictions are too low"
-    assert '"description"' in found.model_dump_json()
+    assert '"description"' in standing.model_dump_json()
 
 
 def test_jobs_of_the_previous_format_name_their_creator() -> None:
@@ -138,8 +138,8 @@ def test_monitors_of_the_previous_format_have_times_in_seconds() -> None:
     stored = read_stored(StoredMonitor, json.dumps(monitor).encode())
     assert stored.reference is not None
     assert stored.id == "monitor_1"
-    found = (stored.started_at, stored.reference.start, stored.reference.end, stored.hooks[0].old_secret_until)
-    assert found == (1769860800.123456, 1769860800.0, 1769864400.5, 1769860800.25)
+    times = (stored.started_at, stored.reference.start, stored.reference.end, stored.hooks[0].old_secret_until)
+    assert times == (1769860800.123456, 1769860800.0, 1769864400.5, 1769860800.25)
     written = stored.model_dump_json()
     assert '"started_at":"2026-01-31T12:00:00.123456Z"' in written
     assert read_stored(StoredMonitor, written.encode()) == stored

@@ -52,8 +52,8 @@ def test_credentials_databases_and_options_are_read() -> None:
 )
 def test_blocking_and_plain_pools_have_the_options_of_the_url(url: str, expected: dict[str, object]) -> None:
     for pool in (connect(url).connection_pool, connect_async(url).connection_pool):
-        found = pool.connection_kwargs
-        assert {name: found.get(name) for name in expected} == expected
+        options = pool.connection_kwargs
+        assert {name: options.get(name) for name in expected} == expected
         assert pool.connection_class.__name__.startswith("SSL") is url.startswith("rediss")
 
 

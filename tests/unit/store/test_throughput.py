@@ -31,7 +31,7 @@ def test_the_pace_is_that_of_the_time_in_which_there_was_work(ends: Sequence[Job
     assert pace_of(ends[::-1]) == pace_of(ends)
 
 
-def test_of_many_ends_the_last_count_and_the_first_of_these_is_where_time_begins() -> None:
+def test_the_last_of_many_ends_count_and_time_begins_at_the_first_of_these() -> None:
     slow = [JobEnd(100.0 + 10 * i, 0.0) for i in range(50)]
     quick = [JobEnd(1000.0 + i, 0.0) for i in range(KEPT)]
     pace = pace_of(slow + quick)

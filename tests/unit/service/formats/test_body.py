@@ -20,7 +20,7 @@ from tests.unit.io.refused import refused
 
 
 @pytest.mark.slow
-def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
+def test_types_of_pyarrow_are_refused_without_it_and_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from service.errors import UnsupportedMediaType\n"
@@ -32,16 +32,16 @@ def test_without_pyarrow_its_types_are_refused_and_the_extra_is_named() -> None:
         "    except UnsupportedMediaType as error:\n"
         "        print('calibrant-server[arrow]' in error.detail)\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["True", "True"]
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["True", "True"]
 
 
 @pytest.mark.slow
 def test_the_api_loads_what_few_requests_use_on_first_use_only() -> None:
     few = {"pyarrow", "scipy.stats", "scipy.signal", "scipy.optimize", "matplotlib", "torch"}
     code = f"import sys, service.app; print(sorted(sys.modules.keys() & {few}))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])

@@ -45,7 +45,7 @@ def _body(chunks: Sequence[bytes | bytearray], read: Read = bounded) -> bytearra
 
 
 @pytest.mark.parametrize("sizes", [[0], [5], [1, 0, 2], [300_000, 1, 300_000], [200_000] * 9, [3_000_000, 7]], ids=str)
-def test_a_body_is_what_was_sent_however_it_is_cut(sizes: list[int]) -> None:
+def test_a_body_is_what_was_sent_in_parts_of_any_size(sizes: list[int]) -> None:
     chunks = [random.Random(size).randbytes(size) for size in sizes]
     for read in (bounded, buffered):
         assert bytes(_body(chunks, read)) == b"".join(chunks)

@@ -76,9 +76,9 @@ def test_a_damaged_document_is_refused_in_pieces_if_it_is_refused_whole(seed: in
     text = _large(seed)
     draw = random.Random(seed)
     for _ in range(12):
-        at = draw.randrange(len(text)) if draw.random() < 0.5 else text.rfind(draw.choice(b',:[]{}"').to_bytes())
+        place = draw.randrange(len(text)) if draw.random() < 0.5 else text.rfind(draw.choice(b',:[]{}"').to_bytes())
         inserted = draw.choice([b"", b",", b'"', b"[", b"]", b"}", b"1", b"\\", b"\xff", b" "])
-        damaged = text[:at] + inserted + text[at + draw.randrange(2) :]
+        damaged = text[:place] + inserted + text[place + draw.randrange(2) :]
         try:
             expected = orjson.loads(damaged)
         except orjson.JSONDecodeError:
@@ -90,7 +90,7 @@ def test_a_damaged_document_is_refused_in_pieces_if_it_is_refused_whole(seed: in
 
 
 @pytest.mark.parametrize("gap", [b"", b" ", b"1,,2", b"1 2", b"1],[2", b"],["])
-def test_commas_without_values_are_refused_wherever_the_pieces_meet(gap: bytes) -> None:
+def test_commas_without_values_are_refused_at_every_border_of_pieces(gap: bytes) -> None:
     for before in range(PIECE - 4, PIECE + 4):
         text = b'{"a": [' + b"1" * 5 + b"," + b" " * before + gap + b"," + b"3," * PIECE + b"4]}"
         with pytest.raises(MalformedJson):
@@ -98,14 +98,14 @@ def test_commas_without_values_are_refused_wherever_the_pieces_meet(gap: bytes) 
 
 
 @pytest.mark.parametrize(
-    "one",
+    "number",
     [b"1e5", b"-0.0", b" 7\n", b"", b" ", b"e", b"1e", b"E5", b"-", b"true", b"null", b'"1"', b"[1]", b"1 2", b"1,"],
 )
-def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(one: bytes) -> None:
+def test_numbers_at_every_border_of_pieces_are_read_and_refused_as_in_one_piece(number: bytes) -> None:
     numbers = [b"0.25", b"3e-05"] * 25_000
     meets = PIECE // 11 * 2
     for place in (0, *range(meets - 6, meets + 3), len(numbers) - 1):
-        text = b'{"predictions": [' + b",".join((*numbers[:place], one, *numbers[place + 1 :])) + b"]}"
+        text = b'{"predictions": [' + b",".join((*numbers[:place], number, *numbers[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
             values = orjson.loads(text)["predictions"]
@@ -122,12 +122,13 @@ def test_numbers_are_read_and_refused_as_in_one_piece_wherever_the_pieces_meet(o
 @pytest.mark.slow
 @pytest.mark.parametrize("between", [b",", b", ", b" ,\n\t"])
 @pytest.mark.parametrize(
-    "one", [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"]
+    "label",
+    [b"1", b"10", b"01", b"-1", b"1.0", b"1e0", b"1 0", b"- 1", b"", b" ", b",", b"true", b"null", b"[1]", b"a"],
 )
-def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(one: bytes, between: bytes) -> None:
+def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(label: bytes, between: bytes) -> None:
     labels = [b"0", b"1", b"9"] * 45_000
     for place in (0, 70_000, len(labels) - 1):
-        text = b'{"labels": [' + between.join((*labels[:place], one, *labels[place + 1 :])) + b"]}"
+        text = b'{"labels": [' + between.join((*labels[:place], label, *labels[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
             values = orjson.loads(text)["labels"]
@@ -214,9 +215,9 @@ def test_a_large_object_has_a_bounded_number_of_members() -> None:
     ],
 )
 def test_long_arrays_of_rows_become_arrays(field: str, values: list[Any]) -> None:
-    found = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
-    np.testing.assert_array_equal(found.arrays[field], np.array(values))
-    assert found.options == {"seed": 3}
+    body = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
+    np.testing.assert_array_equal(body.arrays[field], np.array(values))
+    assert body.options == {"seed": 3}
 
 
 def test_long_arrays_of_names_become_text() -> None:
@@ -237,14 +238,12 @@ def test_long_arrays_of_names_become_text() -> None:
         ("weights", "1,", "1e999", ("malformed-json", "")),
     ],
 )
-def test_the_first_bad_row_is_named_in_whatever_piece(
-    field: str, piece: str, bad: str, expected: tuple[str, str]
-) -> None:
+def test_the_first_bad_row_is_named_in_any_piece(field: str, piece: str, bad: str, expected: tuple[str, str]) -> None:
     text = f'{{"{field}":[{piece * 200_000}{bad}]}}'.encode()
     assert refused(lambda: read_json(text, LIMITS)) == expected
 
 
-def test_the_most_rows_hold_for_long_arrays_and_nothing_beside_the_rows_is_long() -> None:
+def test_long_arrays_have_the_limit_of_rows_and_other_fields_are_short() -> None:
     text = b'{"labels":[' + b"1," * 200_000 + b"1]}"
     assert refused(lambda: read_json(text, replace(LIMITS, max_rows=1000)))[0] == "too-large"
     assert refused(lambda: read_json(b"[" + b"1," * 200_000 + b"1]", LIMITS)) == ("invalid-field", "")
@@ -258,9 +257,9 @@ def test_the_place_of_a_fault_counts_from_the_beginning_of_the_body() -> None:
 
 
 def test_a_long_array_can_be_read_again() -> None:
-    found = read_document(b"[" + b"1," * PIECE + b"1]", LIMITS)
-    assert isinstance(found, LongArray)
-    assert [sum(map(len, found.pieces())) for _ in range(2)] == [PIECE + 1] * 2
+    array = read_document(b"[" + b"1," * PIECE + b"1]", LIMITS)
+    assert isinstance(array, LongArray)
+    assert [sum(map(len, array.pieces())) for _ in range(2)] == [PIECE + 1] * 2
 
 
 @pytest.mark.parametrize(("text", "byte"), [(b'["\xff"]', 2), (b'{"a": "' + b"x" * 99 + b'\xc3("}', 106), (b"\xff", 0)])

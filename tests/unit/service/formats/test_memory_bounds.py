@@ -105,13 +105,13 @@ def test_a_reader_reserves_what_it_allocates(large: dict[str, Bomb], name: str) 
 def _long_name(kind: str) -> bytes:
     """A body with a name of many ASCII characters and one that makes Python use four bytes for each."""
     rows = {"predictions": [0.5], "labels": [1], "groups": ["x" * (16 << 20) + "\N{GRINNING FACE}"]}
-    out = io.BytesIO()
+    file = io.BytesIO()
     if kind == PARQUET:
-        pq.write_table(pa.table(rows), out, compression="zstd")
+        pq.write_table(pa.table(rows), file, compression="zstd")
     else:
-        with pa.ipc.new_stream(out, pa.table(rows).schema) as stream:
+        with pa.ipc.new_stream(file, pa.table(rows).schema) as stream:
             stream.write_table(pa.table(rows))
-    return out.getvalue()
+    return file.getvalue()
 
 
 @pytest.mark.slow
@@ -137,11 +137,11 @@ def test_a_long_string_that_is_not_ascii_reserves_four_bytes_per_character(last:
 
 
 def test_the_footer_of_a_parquet_file_reserves_what_it_becomes() -> None:
-    out, budget = io.BytesIO(), Budget()
+    file, budget = io.BytesIO(), Budget()
     columns = {f"predictions.{k}": [0.5] for k in range(2000)} | {"labels": [1]}
-    pq.write_table(pa.table(columns), out)
+    pq.write_table(pa.table(columns), file)
     limits = BodyLimits(1 << 30, 50_000_000, 10_000, 32, budget=budget)
-    assert peak_of(lambda: check_file(memoryview(out.getvalue()), limits)) <= budget.reserved
+    assert peak_of(lambda: check_file(memoryview(file.getvalue()), limits)) <= budget.reserved
 
 
 @pytest.mark.slow

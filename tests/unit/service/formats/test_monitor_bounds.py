@@ -64,9 +64,9 @@ def test_brackets_beyond_the_most_rows_are_refused_before_they_are_parsed() -> N
 
 def test_rows_over_several_pieces_of_a_body_are_read_alike() -> None:
     body = b'{"prediction": 0.5, "label": 1, "group": "' + b"g" * 2**20 + b'"}\n{"prediction": 0.25, "label": 0}'
-    found = read_lines(body, WIDE, "rows", class_monitor())
-    assert isinstance(found.predictions, np.ndarray)
-    assert found.predictions.tolist() == [0.5, 0.25]
+    rows = read_lines(body, WIDE, "rows", class_monitor())
+    assert isinstance(rows.predictions, np.ndarray)
+    assert rows.predictions.tolist() == [0.5, 0.25]
 
 
 def test_values_without_number_are_refused_before_they_are_parsed() -> None:
@@ -79,14 +79,14 @@ def test_values_without_number_are_refused_before_they_are_parsed() -> None:
 
 def test_ids_of_a_dictionary_count_as_if_each_row_had_its_own() -> None:
     ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int8)), pa.array(["x" * 199]))
-    out = io.BytesIO()
+    file = io.BytesIO()
     table = pa.table({"id": ids, "prediction": np.full(1000, 0.5), "label": np.zeros(1000, np.int8)})
-    with pa.ipc.new_stream(out, table.schema) as writer:
+    with pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     wide = replace(LIMITS, max_rows=1000, max_unpacked_bytes=200_000)
-    assert len(ROWS_READERS[ARROW](out.getvalue(), wide, "rows", class_monitor()).ids or ()) == 1000
+    assert len(ROWS_READERS[ARROW](file.getvalue(), wide, "rows", class_monitor()).ids or ()) == 1000
     with pytest.raises(TooLarge):
-        ROWS_READERS[ARROW](out.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", class_monitor())
+        ROWS_READERS[ARROW](file.getvalue(), replace(wide, max_unpacked_bytes=100_000), "rows", class_monitor())
 
 
 @pytest.mark.parametrize("field", ["predictions", "labels"])

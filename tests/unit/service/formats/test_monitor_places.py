@@ -43,15 +43,18 @@ def test_rows_without_a_vector_are_refused_in_little_memory(read: object, peak_o
 @pytest.mark.parametrize("kind", ["lines", "json", "arrow"])
 def test_rows_with_a_vector_keep_it_among_rows_without(kind: str) -> None:
     sent: list[list[float] | None] = [[0.25, 0.75], None, [0.5], [0.5, 0.5], [0.125, 0.875]]
-    text = [f'{{"prediction": {"null" if one is None else one}, "label": {i % 2}}}' for i, one in enumerate(sent)]
-    found = {
+    text = [
+        f'{{"prediction": {"null" if prediction is None else prediction}, "label": {i % 2}}}'
+        for i, prediction in enumerate(sent)
+    ]
+    mixed = {
         "lines": lambda: read_lines("\n".join(text).encode(), LIMITS, "rows", class_monitor(2)),
         "json": lambda: read_json_rows(f'{{"rows": [{", ".join(text)}]}}'.encode(), LIMITS, "rows", class_monitor(2)),
         "arrow": lambda: ROWS_READERS[ARROW](_arrow(sent), LIMITS, "rows", class_monitor(2)),
     }[kind]()
     whole = MonitorRows(np.zeros(2, np.uint8), np.arange(2), predictions=np.array([[0.5, 0.5], [0.0, 1.0]]))
-    joined = together([found, whole, found])
-    assert joined.refused.tolist() == [0, Why.NO_PREDICTION, Why.WRONG_SHAPE, 0, 0, 0, 0, *found.refused.tolist()]
+    joined = together([mixed, whole, mixed])
+    assert joined.refused.tolist() == [0, Why.NO_PREDICTION, Why.WRONG_SHAPE, 0, 0, 0, 0, *mixed.refused.tolist()]
     vectors = [[0.25, 0.75], [0.5, 0.5], [0.125, 0.875]]
     fine = joined.taken(joined.refused == 0)
     assert fine.places is None

@@ -9,6 +9,7 @@ from calibrant.core.errors import CalibrationError
 from service.errors import InvalidField, MalformedJson, TooLarge, UnsupportedMediaType
 from service.formats.format import BodyLimits
 from service.inference.infer import check_media_type, read_request, split
+from tests.refusals import refused_at
 
 LIMITS = BodyLimits(1 << 30, 1_000_000, 1_000, 32)
 
@@ -109,9 +110,8 @@ def test_an_object_that_is_not_json_is_refused(text: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(document: Any, pointer: str) -> None:
-    with pytest.raises(CalibrationError) as caught:
+    with refused_at(pointer, CalibrationError):
         read_request(memoryview(json.dumps(document).encode()), LIMITS)
-    assert caught.value.offences[0].pointer == pointer
 
 
 def test_extra_fields_of_clients_are_accepted() -> None:

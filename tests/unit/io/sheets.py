@@ -1,0 +1,19 @@
+"""What was read of a file, as lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibrant.io.files import Sheet
+
+
+def labels_of(sheet: Sheet) -> list[Any]:
+    """The labels of the rows, which the file has."""
+    assert sheet.labels is not None
+    return list(sheet.labels.tolist())
+
+
+def weights_of(sheet: Sheet) -> list[float]:
+    """The weights of the rows, which the file has."""
+    assert sheet.weights is not None
+    return list(sheet.weights.tolist())
