@@ -14,7 +14,8 @@ import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.reports.forecasts import advice, verdict, widening
+from calibrant.kinds.distributions import widening
+from calibrant.reports.kinds.distributions import advice, verdict
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 
