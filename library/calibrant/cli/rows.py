@@ -272,7 +272,6 @@ def refused(error: TabularError, file: Path, columns: Columns | None = None) -> 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.columns import are_of_forecasts
     from calibrant.io.errors import (
         DecimalComma,
         InvalidForecasts,
@@ -281,6 +280,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         UnclearColumns,
         UnclearScale,
     )
+    from calibrant.io.kinds.distributions import are_of_forecasts
     from calibrant.io.texts import quoted
 
     # The message may already begin with the file name.

@@ -1,56 +1,174 @@
-"""The rules of inference: what the names and first values of columns say about predictions and labels."""
+"""Choice of the columns of predictions and labels: those of the options, else those of the table of rules."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import replace
 
+import numpy as np
+
+from calibrant.core.arrays import with_integer
 from calibrant.core.batch import TOLERANCE
 from calibrant.core.column_names import (
     CONFIDENCE,
     CORRECT,
     FALLBACKS,
+    GROUPS,
     LABELS,
-    LEVEL,
-    LEVELS,
     LOGITS,
-    MEAN,
-    OBSERVED,
-    POINTS,
     PREDICTIONS,
-    QUANTILES,
-    SAMPLES,
-    STD,
-    VARIANCE,
+    WEIGHTS,
     Family,
     after_word,
     among,
+    are_digits,
     before_word,
     has_percent,
     is_confidence,
+    is_id,
     is_like_prediction,
     is_log_probability,
     is_negative,
+    is_predicted_class,
     known_pair,
     number_of,
     numbered,
-    prefix,
     suffix,
     word,
 )
-from calibrant.io.errors import DuplicateColumns, Field, NotLabels, UnclearColumns
+from calibrant.io.errors import (
+    LooksLikeLogits,
+    NoLabelColumn,
+    NoPredictions,
+    NotLabels,
+    TabularError,
+    UnclearColumns,
+    UnclearOrder,
+)
 from calibrant.io.labels import in_any_case, in_digits, one_hot, without_gaps
 from calibrant.io.options import FileOptions
-from calibrant.io.rules import Choice, ColumnChoice, named, rule, rules_of
-from calibrant.io.table import Column
-from calibrant.io.texts import is_number, listed, quoted, span
+from calibrant.io.rules import MAX_OFFERED, ColumnChoice, Distinct, are_integers, named, rule, rules_of
+from calibrant.io.scale import logarithms, scale_error
+from calibrant.io.table import Column, ColumnPlaces, Floats, Ints
+from calibrant.io.texts import (
+    MAX_LISTED,
+    is_missing,
+    is_number,
+    is_numeric,
+    listed,
+    may_be_numbers,
+    quoted,
+    refusal,
+    row_of,
+    span,
+)
+
+# --- Choosing columns: those of the options, else those of the rules
+
+
+def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, *, labelled: bool) -> ColumnChoice:
+    """Choose the columns of a table; raises a ``TabularError`` if a column is missing or ambiguous.
+
+    Columns are inferred from their names and contents by the tables of rules. The scale logit is never inferred.
+    """
+    cells = ColumnChoice(columns, options, distinct, labelled)
+    # A column of labels that the wildcard of the predictions matches is none of them.
+    cells.labels = cells.stated("labels", options.labels)
+    cells.stated_places = [at for name in options.predictions or () for at in _sorted(cells, name)]
+    if labelled and cells.labels is None:
+        cells.labels = cells.only("Labels")
+    groups, weights = cells.groups(), cells.weights(noted=labelled)
+    cells.family = _by_options(options, _as_stated(cells) if cells.stated_places else _inferred(cells))
+    for at in cells.family.places if not cells.stated_places else ():
+        cells.choose(at, "predictions")
+    _check_classes(cells)
+    if labelled and cells.labels is None:
+        cells.labels = cells.only("Labels, after the predictions")
+        if cells.labels is None:
+            raise _no_labels(cells)
+    if not cells.stated_places:
+        _check_gap(cells)
+        _check_percent(cells)
+    if cells.labels is not None:
+        check_one_hot(cells, cells.labels)
+    for row in () if _is_ordered(cells) else rules_of("Order of the classes"):
+        for family in row.find(cells):
+            if family != cells.family:
+                cells.family = family
+                cells.note(row.prints, "", event=quoted(cells.event or ""), place=cells.place)
+    _note(cells)
+    family, predicted = cells.family, _predicted(cells) if labelled else None
+    cells.places = ColumnPlaces(family.places, cells.labels, weights, groups, predicted)
+    for at, name in zip(family.places, family.classes, strict=True):  # of the class, of the column, and its suffix
+        cells.classes += (tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at]))))),)
+    return cells
+
+
+def _sorted(cells: ColumnChoice, stated: str) -> tuple[int, ...]:
+    """Choose the columns that the options name; those that differ in a number are in the order of the numbers."""
+    places = cells.matching(stated, "predictions")
+    names = tuple(with_integer(cells.names[at]).rstrip("])") for at in places)
+    return Family(tuple(places), names).by_number().places
+
+
+def _inferred(cells: ColumnChoice) -> Family:
+    """Choose the columns of predictions by the rules; raises an error if there are none or several readings."""
+    for known in (LOGITS, PREDICTIONS) if cells.options.scale == "logit" else (PREDICTIONS,):
+        readings = _readings(cells, known)
+        if readings:
+            break
+    else:
+        raise _none_found(cells)
+    if not cells.labelled:  # a map is applied to the predictions of the model
+        readings = cells.of_model(readings, lambda family: family.places)
+    if len(readings) > 1:
+        ordered = [_by_options(cells.options, of.negative_first()) for of in readings]
+        error = cells.unclear([tuple(cells.names[at] for at in of.places) for of in ordered], "predictions")
+        error.models = tuple(name for names in error.readings for name in names if len(names) == 1)
+        raise error
+    return readings[0]
+
+
+def _readings(cells: ColumnChoice, known: frozenset[str]) -> list[Family]:
+    """Return the readings of all rules of predictions, single columns first; a column is in one of them."""
+    cells.known, readings = known, list[Family]()
+    cells.free_names = [with_integer(name) if cells.is_free(at) else "" for at, name in enumerate(cells.names)]
+    for step in ("Predictions", "Predictions, if there are no others"):
+        for row in () if readings and step != "Predictions" else rules_of(step):
+            for family in row.find(cells):
+                cells.take(family)
+                readings.append(family)
+    return sorted(readings, key=lambda of: (1, 0) if len(of.places) > 1 else (0, of.places[0]))
+
+
+def _as_stated(cells: ColumnChoice) -> Family:
+    for at in cells.stated_places:
+        if not may_be_numbers(cells.columns[at].sample) and not any(map(is_number, cells.texts(at))):
+            raise _of_hard(cells, at)
+    names = [cells.names[at] for at in cells.stated_places]
+    ends = [end for name in names if (end := suffix(name)) is not None]
+    family = Family(tuple(cells.stated_places), tuple(ends if len(set(ends)) == len(names) > 1 else names))
+    texts = cells.label_texts()
+    return family if len(names) == 1 else family.named_by(texts)
+
+
+def _by_options(options: FileOptions, family: Family) -> Family:
+    """Return the columns in the order of the class names or with the positive class last, if they name them."""
+    names, positive = options.class_names, (options.pos_label or "").strip()
+    if names is not None:
+        chosen = [name for text in names for name in among({text}, family.classes)]
+        if len(names) != len(family.classes) or sorted(chosen) != sorted(family.classes):
+            return family
+        return replace(family.taken([family.classes.index(name) for name in chosen]), classes=names)
+    is_first = len(family.classes) == 2 and among({positive}, family.classes) == [family.classes[0]]
+    return family.reversed() if is_first else family
+
 
 # --- Rules of labels: each returns the columns that can be the labels
 
 
-def pipeline_label(cells: ColumnChoice) -> int | None:
+def _pipeline(cells: ColumnChoice) -> int | None:
     """Return the column `label` of strings beside a `score`, as a pipeline writes them, if it is not the labels."""
     words = [word(name) for name in cells.names]
     if words.count("label") != 1 or words.count("score") != 1:
@@ -64,7 +182,7 @@ def _correct(cells: ColumnChoice) -> list[int]:
     """A column `correct` or `is_correct`, and one `confidence`, or the `label` and `score` of a pipeline: whether the
     predicted class is right.
     """
-    alone = pipeline_label(cells) is not None and not any(map(cells.is_predicted_class, range(len(cells.names))))
+    alone = _pipeline(cells) is not None and not any(map(cells.is_predicted_class, range(len(cells.names))))
     return cells.called(CORRECT) if cells.called(CONFIDENCE) or alone else []
 
 
@@ -73,7 +191,7 @@ def _beside_pipeline(cells: ColumnChoice) -> list[int]:
     """A `label` of strings, a `score` of at least 1/K, and one other column with values of `label`, or with a name of
     labels: the other column, as `label` is the predicted class.
     """
-    if (label := pipeline_label(cells)) is None:
+    if (label := _pipeline(cells)) is None:
         return []
     texts, score = cells.texts(label), [word(name) for name in cells.names].index("score")
     if min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
@@ -254,27 +372,17 @@ def _other_name(cells: ColumnChoice) -> list[Family]:
     return _singles(cells, [*filter(cells.is_probability, named)])
 
 
-def check_one_hot(cells: ColumnChoice, labels: int) -> None:
-    """Raise an error if the column of labels and its neighbours, one for each class, have a single 1 per row."""
-    family = cells.family
-    samples = [() if at in family.places else column.sample for at, column in enumerate(cells.columns)]
-    places = one_hot(samples, labels, cells.width)
-    if places is None:
-        return
-    names = [cells.names[at] for at in places]
-    # Labels of one value may be next to the one-hot columns of a feature, or to rare flags.
-    differ = len({text.strip() for text in samples[labels]}) > 1
-    folded = [name.casefold() for name in names]
-    if differ or all(any(name.endswith(of.casefold()) for name in folded) for of in family.classes):
-        raise NotLabels(
-            f"{span(names)} have a single 1 per row, like one-hot labels; write the class of each row in one column "
-            "instead, such as the argmax"
-        )
-
-
 # --- Rules of the order of the classes, which are used if the options state none
 
-FILE_ORDER = "classes: {names} (in the order of the file; name the columns for another order)"
+_FILE_ORDER = "classes: {names} (in the order of the file; name the columns for another order)"
+
+
+def _is_ordered(cells: ColumnChoice) -> bool:
+    """Whether the options state the order of the classes."""
+    options = cells.options
+    is_named = len(cells.stated_places) == len(options.predictions or ()) > 0  # without a wildcard
+    is_positive = options.pos_label is not None and bool(among({options.pos_label.strip()}, cells.family.classes))
+    return is_named or is_positive or options.class_names is not None
 
 
 @rule("Order of the classes", "positive_first.csv", "")
@@ -299,7 +407,7 @@ def _named_as_labels(cells: ColumnChoice) -> list[Family]:
     return [cells.family if cells.family.classes[cells.place] == cells.event else cells.family.reversed()]
 
 
-@rule("Order of the classes", "ordinal.csv", FILE_ORDER)
+@rule("Order of the classes", "ordinal.csv", _FILE_ORDER)
 def _file_order(cells: ColumnChoice) -> list[Family]:
     """Columns of names beside labels that are numbers: class k is the k-th column, which is refused if the order of the
     names predicts better.
@@ -311,9 +419,48 @@ def _file_order(cells: ColumnChoice) -> list[Family]:
     return []
 
 
+def _note(cells: ColumnChoice) -> None:
+    """Note how the predictions were read, and that a single column without labels is named after class 0."""
+    names, end = [cells.names[at] for at in cells.family.places], suffix(cells.names[cells.family.places[0]]) or ""
+    if cells.stated_places:
+        if len(names) == 2:
+            cells.notes.append(f"predictions: {span(names)}, of class 0 and of class 1")
+        if not cells.labelled and len(names) == 1 and cells.options.class_names is None and is_negative(end):
+            cells.notes.append(f"predictions: column {quoted(names[0])} is named after class 0, not class 1")
+        return
+    form = SEVERAL if len(names) > 1 else VECTORS if cells.width > 1 else ONE
+    is_event = is_negative(end) or (not are_digits(end) and bool(among({end}, sorted(cells.texts(cells.labels)))))
+    what = {"percent": "percentage"}.get(cells.options.scale, cells.options.scale)
+    event, name = quoted(end) if end and is_event else "class 1", quoted(names[0])
+    cells.note(form, span(names), their="their names", name=name, what=what, event=event)
+
+
 # --- Rules of the confidence in a predicted class, which are used if no option says that there is none
 
 _AS_CONFIDENCE = "reduction: confidence, as {columns} is the confidence in a predicted class"
+
+
+def _predicted(cells: ColumnChoice) -> int | None:
+    """Return the column of predicted classes if the only prediction is the confidence in them, and note it."""
+    options, score = cells.options, cells.quoted(cells.family.places[0])
+    if cells.labels is None or cells.width > 1:
+        return None
+    is_other = options.pos_label or options.reduction not in (None, "confidence")
+    if is_other and (label := _pipeline(cells)) is not None:
+        classes, predicted = ({*map(in_any_case, cells.texts(at))} for at in (cells.labels, label))
+        if classes & predicted or word(cells.names[cells.labels]) in CORRECT:
+            text = f"column {score} is the confidence in {cells.quoted(label)}, not P(Y=1)"
+            remedy = "do not name a positive label or another reduction than confidence"
+            raise UnclearColumns(f"{text}; {remedy}")
+    if is_other or options.mapping or options.class_names:
+        return None
+    for row in rules_of("Confidence of a predicted class"):
+        for at in row.find(cells):
+            cells.reduction = "confidence"
+            cells.notes = [note.replace(EVENT, "the confidence in the predicted class") for note in cells.notes]
+            cells.note(row.prints, f"column {score}", predicted=cells.quoted(at), labels=cells.quoted(cells.labels))
+            return None if at == cells.labels else cells.choose(at, "labels")
+    return None
 
 
 @rule("Confidence of a predicted class", "confidence_correct.csv", _AS_CONFIDENCE)
@@ -323,12 +470,12 @@ def _of_correctness(cells: ColumnChoice) -> list[int]:
     is_named, that_it_is = is_confidence(cells.names[score]), f"that {cells.quoted(labels)} is 1"
     is_correct = word(cells.names[labels]) in CORRECT
     is_sure = options.reduction is not None or options.scale == "logit"
-    if is_correct and not (is_sure or is_named or pipeline_label(cells) is not None) and cells.is_probability(score):
-        raise unclear_reduction(cells, that_it_is, "a predicted class")
+    if is_correct and not (is_sure or is_named or _pipeline(cells) is not None) and cells.is_probability(score):
+        raise _unclear_reduction(cells, that_it_is, "a predicted class")
     is_low = is_named and not is_sure and 0.0 < min(cells.shares(score), default=0.0) < 0.5
     alone = len(cells.texts(labels)) < 3 and not any(map(cells.is_predicted_class, cells.unused()))
     if is_low and alone and not is_correct:
-        raise unclear_reduction(cells, that_it_is, "a predicted class", "call the labels 'correct'")
+        raise _unclear_reduction(cells, that_it_is, "a predicted class", "call the labels 'correct'")
     return [labels] if is_correct else []
 
 
@@ -345,7 +492,7 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
     texts, name = cells.texts(labels), cells.names[score]
     if suffix(name) in texts or min(cells.shares(score), default=0.0) < 1 / max(2, len(texts)) - TOLERANCE:
         return []
-    pipeline, classes = pipeline_label(cells), {in_any_case(text): in_digits(text) for text in texts}
+    pipeline, classes = _pipeline(cells), {in_any_case(text): in_digits(text) for text in texts}
     hard = [at for at in cells.unused() if at == pipeline or cells.is_predicted_class(at)]
     predicted = {at: {*map(in_any_case, cells.texts(at))} for at in hard}
     places = [at for at, of in predicted.items() if of & classes.keys()]
@@ -375,11 +522,11 @@ def _of_predicted_class(cells: ColumnChoice) -> list[int]:
         if are_numbers and low <= 0.5:
             return []
         if 0.0 < low < min(scores[event], default=1.0):  # perhaps above another threshold than 1/2
-            raise unclear_reduction(cells, f"of {quoted(event)}", cells.quoted(places[0]), pos_label=event)
+            raise _unclear_reduction(cells, f"of {quoted(event)}", cells.quoted(places[0]), pos_label=event)
     return places
 
 
-def unclear_reduction(
+def _unclear_reduction(
     cells: ColumnChoice,
     event: str,
     predicted: str,
@@ -396,173 +543,223 @@ def unclear_reduction(
     )
 
 
-# --- Rules of predictive distributions: each returns the readings of a table
-
-# Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
-LEVEL_NAME = re.compile(
-    r"(?:(?P<stem>.*[ _.\-])?(?:q|quantile|quant|tau|p|pct|percentile)(?:[ _\-]|\.(?=\d*\.))?|)"
-    r"(?P<number>\d{0,20}\.?\d{1,20})%?",
-    re.IGNORECASE | re.ASCII,
-)
-END_NAME = re.compile(
-    r"(?P<stem>|.*?[^ _.\-])[ _.\-]*(?:(?P<low>lower|low|lo|lwr)|(?P<high>upper|high|hi|upr))(?:[ _.\-]?bound)?"
-    r"[ _.\-]*(?P<number>\d{0,2}\.?\d*)%?",
-    re.IGNORECASE | re.ASCII,
-)
-SAMPLE_NAME = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?", re.ASCII)
-
-#: A percentage of levels, such as q5 and q95, has a number of at least this; q1, q2 and q3 are rather quartiles.
-_PERCENT = 50.0
+# --- Errors
 
 
-@dataclass(frozen=True)
-class DistributionReading:
-    """Columns that form a predictive distribution, and the levels in their names or in the options."""
-
-    columns: Mapping[Field, tuple[int, ...]]
-    levels: tuple[float, ...] | None = None
-    level: float | None = None
-
-
-def are_of_forecasts(names: Sequence[str]) -> bool:
-    """Whether names of columns are those of forecasts of a number, such as mean and std, or q0.05 and q0.95.
-
-    >>> are_of_forecasts(["y", "mean", "std"]), are_of_forecasts(["y", "age", "income"])
-    (True, False)
-    """
-    choice = Choice([Column(name, ("0",)) for name in names], FileOptions())
-    readings = [reading for row in rules_of("Predictive distributions") for reading in row.find(choice)]
-    return any(sum(map(len, reading.columns.values())) > 1 for reading in readings)
+def check_one_hot(cells: ColumnChoice, labels: int) -> None:
+    """Raise an error if the column of labels and its neighbours, one for each class, have a single 1 per row."""
+    family = cells.family
+    samples = [() if at in family.places else column.sample for at, column in enumerate(cells.columns)]
+    places = one_hot(samples, labels, cells.width)
+    if places is None:
+        return
+    names = [cells.names[at] for at in places]
+    # Labels of one value may be next to the one-hot columns of a feature, or to rare flags.
+    differ = len({text.strip() for text in samples[labels]}) > 1
+    folded = [name.casefold() for name in names]
+    if differ or all(any(name.endswith(of.casefold()) for name in folded) for of in family.classes):
+        raise NotLabels(
+            f"{span(names)} have a single 1 per row, like one-hot labels; write the class of each row in one column "
+            "instead, such as the argmax"
+        )
 
 
-#: What is printed of each part of a distribution.
-PART = "{field}: {columns}{levels} (inferred from {their})"
+def _check_classes(cells: ColumnChoice) -> None:
+    """Raise an error if the columns are named after other classes than those of the options."""
+    names, family, end = cells.options.class_names or (), cells.family, suffix(cells.names[cells.family.places[0]])
+    are_places = family.classes == tuple(map(str, range(len(family.classes))))
+    shared = [name for name in family.classes if among({name}, names) and not are_places]
+    if len(family.places) == 1:
+        if len(names) == 2 and end is not None and among({end}, names) == [names[0]]:
+            column = cells.quoted(family.places[0])
+            raise UnclearColumns(f"column {column} is that of {quoted(names[0])}, and {quoted(names[1])} is class 1")
+    elif shared and len(shared) < len(names) == len(family.classes):
+        raise UnclearColumns(
+            f"the columns of predictions are named after {listed(family.classes)}, but the classes are {listed(names)}"
+        )
 
 
-_OUTCOME, _READ = "A column with a name of labels or of outcomes", "the outcome of each row"
-named("Outcomes, of regression", "outcome-name", OBSERVED, _OUTCOME, _READ, "mean_and_spread.csv")
+def _check_gap(cells: ColumnChoice) -> None:
+    """Raise an error if the number of a class is missing, unless the classes have the names of the labels."""
+    family = cells.family
+    if len(family.places) == 1 or not all(are_digits(name.removeprefix("-")) for name in family.classes):
+        return
+    own = among(cells.label_texts(), family.classes)
+    if own and (len(own) == len(family.classes) or cells.sums_to_one(family.places)):
+        return
+    present = {int(name) for name in family.classes}
+    low = 0 if 0 in present else 1
+    if missing := sorted({*range(low, low + len(present))} - present):
+        has = f"the predictions have one column per class, {cells.span(family.places)}"
+        raise UnclearColumns(f"{has}, but the column of class {missing[0]} is missing")
 
 
-@rule("Predictive distributions", "mean_and_spread.csv", PART)
-def _mean_and_spread(choice: Choice) -> list[DistributionReading]:
-    """A column with a name of means, and one with a name of standard deviations or variances: the moments."""
-    means = _numbers(choice, MEAN) or _numbers(choice, POINTS)
-    spreads: list[tuple[Field, int]] = [("std", at) for at in _numbers(choice, STD)]
-    spreads += [("variance", at) for at in _numbers(choice, VARIANCE)]
-    pairs = [(mean, field, at) for mean in means for field, at in spreads]
-    alike = [pair for pair in pairs if prefix(choice.names[pair[0]]) == prefix(choice.names[pair[2]])]
-    return [DistributionReading({"mean": (mean,), field: (at,)}) for mean, field, at in alike or pairs]
+def _check_percent(cells: ColumnChoice) -> None:
+    """Raise an error if columns are named percentages, and all of their values can be probabilities too."""
+    places = cells.family.places
+    names = tuple(cells.names[at] for at in places)
+    inside = all(max(cells.numbers(at), default=2.0) <= 1 + TOLERANCE for at in places)
+    if cells.options.scale == "probability" and any(map(has_percent, names)) and inside:
+        raise UnclearColumns(
+            f"{span(names)} can be percentages of at most 1, or probabilities; set the scale to percent, or name the "
+            "predictions if they are probabilities",
+            options=("predictions", "scale"),
+            readings=(names, ("percent",)),
+        )
 
 
-@rule("Predictive distributions", "quantiles.csv", PART)
-def _quantile_columns(choice: Choice) -> list[DistributionReading]:
-    """Columns such as `q0.05` and `q0.95`, or `median` beside them: quantiles at these levels; `q01` and `q09` are
-    refused, as they can be 1 % and 9 % or 0.1 and 0.9.
-    """
-    readings = []
-    for stem, of in stems_of(choice, LEVEL_NAME).items():
-        places = [at for at in of if choice.columns[at].width == 1 and not choice.names[at].isdigit()]
-        medians = _numbers(choice, frozenset(("median", f"{word(stem)}median")))
-        for levels in levels_of([of[at] for at in places]):
-            pairs = [*zip(places, levels, strict=True)]
-            pairs += [(medians[0], 0.5)] if medians and 0.5 not in levels else []
-            for level in levels:
-                names = [choice.names[at] for at, other in pairs if other == level]
-                if len(names) > 1:
-                    same = f"{listed(names)} are quantiles at the same level"
-                    raise DuplicateColumns(f"{same}; remove or rename all but one")
-            readings.append(by_level(pairs))
-    return readings
+def _no_labels(cells: ColumnChoice) -> NoLabelColumn:
+    others = [cells.names[at] for at in range(len(cells.names)) if cells.could_be_labels(at, MAX_OFFERED)]
+    hint = f", or choose one of {cells.listed(others)}" if others else " (no other column can be labels)"
+    if len(cells.names) == 1:
+        hint = " (the file has no other column)"
+        if cells.names == ["predictions"] and not cells.columns[0].sample:
+            hint = "; an NPY file has only predictions: save both with np.savez('preds.npz', p=p, label=y)"
+    return NoLabelColumn(f"no column of labels found; name it 'label'{hint}", offer=tuple(others[:MAX_OFFERED]))
 
 
-@rule("Predictive distributions", "quantile_lists.npz", PART)
-def _quantile_lists(choice: Choice) -> list[DistributionReading]:
-    """A column of lists with a name of quantiles: quantiles, at the levels of a column `levels` if there is one."""
-    levels = choice.called(LEVELS)
-    more: dict[Field, tuple[int, ...]] = {"levels": (levels[0],)} if len(levels) == 1 else {}
-    return [DistributionReading({"quantiles": (at,), **more}) for at in _lists(choice, QUANTILES)]
+def _none_found(cells: ColumnChoice) -> TabularError:
+    names, free = cells.names, cells.free()
+    if cells.options.scale == "probability" and (families := _readings(cells, LOGITS)):
+        return _named_as_logits(cells, families[0])
+    first = {word(column.sample[0]) for column in cells.columns if column.sample}
+    if first & (PREDICTIONS | LOGITS) and first & LABELS:
+        return NoPredictions("the names of the columns are in the second line; remove the first")
+    for at in free:
+        values = [(row, text) for row, text in enumerate(cells.columns[at].sample) if not is_missing(text)]
+        if values and not any(is_number(text) for _, text in values) and all(is_numeric(text) for _, text in values):
+            (row, text), signs = values[0], cells.columns[at].signs
+            return refusal(text, names[at], "predictions", row, signs=signs)
+    if predicted := _hard_predictions(cells, free):
+        return _of_hard(cells, predicted[0])
+    for at in free:
+        error = None if cells.options.scale == "percent" else scale_error(names[at], cells.numbers(at))
+        if error is not None:
+            return error
+    # Do not offer a column of labels or ids: a report on it would be meaningless.
+    apart = LABELS | WEIGHTS | GROUPS
+    offer = [at for at in free if word(names[at]) not in apart and not is_id(names[at]) and cells.is_probability(at)]
+    if (error := _classes_without_names(cells, offer)) is not None:
+        return error
+    if len(names) == 1:
+        text = f"the file has only one column, {quoted(names[0])}; are its columns separated by commas?"
+        return NoPredictions(text, offer=tuple(names[at] for at in offer), columns=tuple(names))
+    text, logits = "no column of predictions found", _possible_logits(cells, free)
+    if cells.options.scale == "logit" and logits:
+        if len(logits[0]) > 1:
+            return UnclearColumns(
+                f"{text}; if {span(logits[0])} are the logits of the classes, name them", readings=logits
+            )
+        offer = [names.index(name) for (name,) in logits]
+    hint = "; for logits, set the scale to logit" if logits else ""
+    labels = cells.labels
+    but = "" if labels is None or not cells.is_probability(labels) else f" than {quoted(names[labels])}"
+    none = f" (no other column{but} has numbers in [0, 1]{hint})"
+    offered = tuple(names[at] for at in offer[:MAX_OFFERED])
+    text += "; name it 'p', or 'prob_0', 'prob_1' and so on for several classes"
+    text += f", or choose one of {cells.listed([names[at] for at in offer])}" if offer else none
+    error = NoPredictions(text, offer=offered, columns=tuple(name for name in names[:MAX_OFFERED] if name))
+    error.logits = () if offer else logits
+    return error
 
 
-@rule("Predictive distributions", "samples.csv", PART)
-def _sample_columns(choice: Choice) -> list[DistributionReading]:
-    """Columns such as `sample_0` and `sample_1`: samples, in the order of the numbers."""
-    families = [of for stem, of in stems_of(choice, SAMPLE_NAME).items() if word(stem) in SAMPLES and len(of) > 1]
-    return [DistributionReading({"samples": tuple(sorted(of, key=lambda at: int(of[at])))}) for of in families]
+def _named_as_logits(cells: ColumnChoice, family: Family) -> LooksLikeLogits:
+    """Return the error for columns with names of logits, although the scale is probability."""
+    called = [cells.names[at] for at in family.places]
+    if len(called) == 1 and cells.columns[family.places[0]].width == 1 and is_log_probability(called[0]):
+        return logarithms(called[0])
+    verb = "seems" if len(called) == 1 else "seem"
+    text = f"{span(called)} {verb} to be logits; if so, set the scale to logit"
+    return LooksLikeLogits(text, offer=("logit",))
 
 
-@rule("Predictive distributions", "sample_lists.jsonl", PART)
-def _sample_lists(choice: Choice) -> list[DistributionReading]:
-    """A column of lists with a name of samples: samples."""
-    return [DistributionReading({"samples": (at,)}) for at in _lists(choice, SAMPLES)]
+def _possible_logits(cells: ColumnChoice, free: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return the columns that can be logits: one by one, or together if there is one for each of several labels."""
+    real = [at for at in free if not cells.is_class(at) and not is_id(cells.names[at])]
+    real = [at for at in real if not are_integers(cells.numbers(at))]
+    names = tuple(cells.names[at] for at in real)
+    if len(real) == len(cells.texts(cells.labels)) > 2:
+        return (Family(tuple(real), names).by_number().classes,)
+    return tuple((name,) for name in names)
 
 
-@rule("Predictive distributions", "interval.csv", PART)
-def _interval(choice: Choice) -> list[DistributionReading]:
-    """Columns such as `lower` and `upper`, or `lo-90` and `hi-90`: the ends of intervals; the level of `lo-10` is to be
-    set, as it can be 10 % or 90 %.
-    """
-    ends: dict[tuple[str, str], dict[str, int]] = {}
-    for at, name in enumerate(choice.names):
-        end = END_NAME.fullmatch(name)
-        if end is not None and choice.is_free(at):
-            pair = ends.setdefault((end["stem"].casefold(), end["number"]), {})
-            pair["lower" if end["low"] else "upper"] = at
-    at_level, readings = _numbers(choice, LEVEL), []
-    for (_, number), pair in ends.items():
-        columns: dict[Field, tuple[int, ...]] = {"lower": (pair.get("lower", -1),), "upper": (pair.get("upper", -1),)}
-        level = level_in(number)
-        columns |= {"level": (at_level[0],)} if level is None and len(at_level) == 1 else {}
-        readings += [DistributionReading(columns, level=level)] if len(pair) == 2 else []
-    return readings
-
-
-def _numbers(choice: Choice, known: frozenset[str]) -> list[int]:
-    """Return the columns of numbers with one of these names."""
-    return [at for at in choice.called(known) if choice.is_free(at)]
-
-
-def _lists(choice: Choice, known: frozenset[str]) -> list[int]:
-    """Return the columns of several numbers per row; arrays of one column have no first values either."""
-    return [at for at in choice.called(known) if choice.columns[at].width > 1 or not choice.columns[at].sample]
-
-
-def stems_of(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]]:
-    """Return the columns of numbers that a pattern matches, with their numbers, by what is before the number."""
-    stems: dict[str, dict[int, str]] = {}
-    for at, name in enumerate(choice.names):
-        if (parts := pattern.fullmatch(name)) is not None and choice.is_free(at):
-            stems.setdefault((parts["stem"] or "").casefold(), {})[at] = parts["number"]
-    return stems
-
-
-def fraction_of(text: str) -> float | None:
-    """Return a level written as ``0.9`` or ``90``; None for anything else."""
-    if not is_number(text):
+def _classes_without_names(cells: ColumnChoice, offer: Sequence[int]) -> UnclearColumns | None:
+    """Return the error for columns that sum to 1, with the orders that they may have, or None."""
+    whole = Family(tuple(offer), tuple(cells.names[at] for at in offer)).by_number().negative_first()
+    if not cells.sums_to_one(whole.places):
         return None
-    value = float(text) if float(text) < 1.0 else float(text) / 100.0
-    return value if 0.0 < value < 1.0 else None
+    orders = [whole.classes]
+    if known_pair(whole.classes) is None and not are_digits(whole.classes[0][-1:]):
+        if len(whole.classes) == 2:
+            orders.append(whole.classes[::-1])
+        elif all(map(is_number, cells.texts(cells.labels))):  # which number them in either order
+            orders.append(tuple(sorted(whole.classes)))
+    return UnclearColumns(
+        f"no column of predictions found, but the rows of {span(whole.classes)} sum to 1; if they are the predictions, "
+        "name them",
+        offer=whole.classes[:MAX_OFFERED],
+        readings=tuple(dict.fromkeys(orders)),
+    )
 
 
-def level_in(text: str) -> float | None:
-    """Return the level in the names of the bounds of an interval; None below 1/2, which may be the share outside it."""
-    level = fraction_of(text)
-    return level if level is not None and level >= 0.5 else None
+def _hard_predictions(cells: ColumnChoice, free: Sequence[int]) -> list[int]:
+    """Return the columns of predicted classes: numbers, or strings that are labels or have such a name."""
+    labels = {text.casefold() for text in cells.texts(cells.labels)}
+    hard = []
+    for at in cells.unused():
+        name, texts = cells.names[at], {text.casefold() for text in cells.texts(at)}
+        is_named = word(name) in PREDICTIONS or is_predicted_class(name)
+        are_strings = at not in free and cells.columns[at].width == 1 and bool(texts)
+        are_strings = are_strings and not any("(" in text or "[" in text for text in texts)  # of other notations
+        are_labels = len(texts) > 1 and texts <= labels and not all(map(is_number, texts))
+        if (at in free and is_named and cells.is_class(at)) or (are_strings and (is_named or are_labels)):
+            hard.append(at)
+    return hard
 
 
-def levels_of(texts: Sequence[str]) -> list[list[float]]:
-    """Return the readings of levels written as ``0.05``, as percentages (``5``), or as decimals (``025``, ``95``).
+def _of_hard(cells: ColumnChoice, at: int) -> NoPredictions:
+    """Return the error for a column of predicted classes."""
+    several = len(cells.texts(cells.labels) | cells.texts(at)) > 2
+    save = " in a column per class, such as 'prob_cat'" if several else "[:, 1] in a column 'p'"
+    text = f"column {cells.quoted(at)} has predicted classes, not probabilities; save the probabilities too, such as"
+    return NoPredictions(f"{text} model.predict_proba(X){save}", offer=())
 
-    If all decimals begin with 0, as ``005`` and ``09``, they can also be ``0.05`` and ``0.9`` without a point.
+
+# --- Checks of what was read
+
+
+def numbered_classes(
+    chosen: ColumnChoice, columns: Sequence[Column], predictions: Floats, labels: Ints
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the names and a note of classes that the labels number in the order of the file; None for other columns.
+
+    Raises ``UnclearOrder`` if the predicted class is the label in fewer rows than in the order of the names.
     """
-    if all(text.isdigit() and len(text) > 1 for text in texts):
-        readings = [[float(f"0.{text}") for text in texts], [float(f"{text[0]}.{text[1:]}") for text in texts]]
-    else:
-        levels = [float(text) for text in texts]
-        readings = [[level / 100.0 for level in levels] if max(levels) >= _PERCENT else levels]
-    return [levels for levels in readings if levels and all(0.0 < level < 1.0 for level in levels)]
+    by_name, places = chosen.by_name, chosen.places.predictions
+    if by_name is None or predictions.ndim != 2:
+        return None
+    predicted = predictions.argmax(axis=1)
+    renumbered = np.array([by_name.places.index(at) for at in places])
+    of_file, of_names = (int(np.count_nonzero(k == labels)) for k in (predicted, renumbered[predicted]))
+    if of_file <= of_names:
+        raise UnclearOrder(
+            f"{span([columns[at].name for at in places])} can be the classes 0 to {len(places) - 1} in the order of "
+            "the file or of their names, and fewer rows are predicted correctly in the order of the file; choose one",
+            readings=tuple(tuple(columns[at].name for at in order) for order in (by_name.places, places)),
+        )
+    names = tuple(names[0] for names in chosen.classes)
+    shown = ", ".join(f"{k} is {quoted(name)}" for k, name in enumerate(names[:MAX_LISTED]))
+    rest = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return names, (_FILE_ORDER.format(names=shown + rest),)
 
 
-def by_level(pairs: Sequence[tuple[int, float]]) -> DistributionReading:
-    """Return quantiles, which are pairs of a column and its level, in the order of their levels."""
-    places, levels = zip(*sorted(pairs, key=lambda pair: pair[1]), strict=True)
-    return DistributionReading({"quantiles": places}, levels)
+def check_confidence(places: ColumnPlaces, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
+    """Raise an error if a column that seemed to be the confidence in a predicted class is too low in later rows."""
+    if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
+        return
+    name, predicted = quoted(columns[places.predictions[0]].name), quoted(columns[places.predicted].name)
+    hint = "; if it is P(Y=1), name the positive label" if n_classes < 3 else ""
+    raise UnclearColumns(
+        f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "
+        f"1/{max(2, n_classes)}{hint}"
+    )
