@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -55,11 +54,9 @@ def set_sizes(evaluation: SetEvaluation) -> SetSizes:
 
 
 #: How the picture of each diagram is read.
-SET_DIAGRAMS: Mapping[str, str] = MappingProxyType(
-    {
-        "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group "
-        "and class, with pointwise intervals. Sets that promise only marginal coverage may have another one in each "
-        "part.",
-        "set-sizes": "How many classes the sets have: fewer are more useful at the same coverage.",
-    }
-)
+SET_DIAGRAMS: Mapping[str, str] = {
+    "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group "
+    "and class, with pointwise intervals. Sets that promise only marginal coverage may have another one in each "
+    "part.",
+    "set-sizes": "How many classes the sets have: fewer are more useful at the same coverage.",
+}

@@ -131,8 +131,7 @@ class DistributionEvaluation:
             requests = self._requests(before if self.comparable else calibrated)
             after = self._side(rows, calibrated, requests)
             after = {name: after[name] for name in ("kind", "measures", "groups", "diagrams") if name in after}
-            in_sample = is_in_sample(self.map, rows)
-            fields |= {"after": after, "in_sample": in_sample}
+            fields |= {"after": after, "in_sample": is_in_sample(self.map, rows)}
         fields = self._side(rows, before, self._requests(before)) | fields
         if rows.others:
             fields["comparison"] = self._compared(rows, calibrated)
@@ -176,11 +175,7 @@ def _before_and_after(
 
 
 def _measured(
-    rows: ForecastRows,
-    requests: Requests,
-    diagrams: Sequence[DiagramRequest] | None,
-    interval: float | None,
-    seed: int,
+    rows: ForecastRows, requests: Requests, diagrams: Sequence[DiagramRequest] | None, interval: float | None, seed: int
 ) -> tuple[dict[str, Any], MeasuredForecasts]:
     """Return the measures and diagrams of rows as plain JSON, and the checked rows."""
     checked, names = read_rows(rows, interval=interval, seed=seed)
@@ -206,8 +201,6 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
 }
 #: The most values of a column ``by`` for which the compared maps have functions of their own.
 _MOST_VALUES = 50
-#: The measure that a report also has if the rows have a column ``by``.
-_BY_COLUMN = {"name": "conditional-coverage", "by": "column"}
 #: The compared methods by kind, the simplest first.
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "normal": ("location-scale", "std-isotonic", "averaged"),
@@ -221,7 +214,7 @@ DIAGRAMS = ("coverage", "pit", "quantile-reliability", "mean-variance", "sharpne
 
 def measures_of(kind: str, *, by: bool) -> list[str | dict[str, str]]:
     """Return the measures of a report of forecasts of a kind, with or without a column ``by``."""
-    return [*MEASURES[kind], *([dict(_BY_COLUMN)] if by else [])]
+    return [*MEASURES[kind], *([{"name": "conditional-coverage", "by": "column"}] if by else [])]
 
 
 def report_options(kind: str, columns: Sequence[str], seed: int) -> dict[str, Any]:
@@ -279,8 +272,8 @@ class ForecastReport:
 
     def _side(self, unchecked: ForecastRows) -> dict[str, Any]:
         requests = read_measure_requests(measures_of(unchecked.forecasts.kind, by=unchecked.by is not None))
-        pictures = read_distribution_diagrams([name for name in DIAGRAMS if name != "fan" or unchecked.times is not None])
-        document, rows = _measured(unchecked, requests, pictures, LEVEL, self.seed)
+        names = [name for name in DIAGRAMS if name != "fan" or unchecked.times is not None]
+        document, rows = _measured(unchecked, requests, read_distribution_diagrams(names), LEVEL, self.seed)
         return document | {"intervals": widening(rows)}
 
     def recommendation(self, rows: ForecastRows) -> dict[str, Any]:

@@ -66,16 +66,8 @@ def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     if is_of_distributions(report):
         from calibrant.reports.kinds.distributions import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
-    none = {
-        "fewer": "",
-        "group_figure": None,
-        "contest": None,
-        "coverage_by": None,
-        "sets": None,
-        "segments": None,
-        "grades": None,
-    }
-    return {**both, **none, "decisions": decision_section(report, about), **own(report, about)}
+    none = dict.fromkeys(("group_figure", "contest", "coverage_by", "sets", "segments", "grades"))
+    return {**both, **none, "fewer": "", "decisions": decision_section(report, about), **own(report, about)}
 
 
 @lru_cache(maxsize=1)

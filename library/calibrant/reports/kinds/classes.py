@@ -24,6 +24,8 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     after, advised = report.get("after"), advice(report, about.named)
     used = {"weights": about.weights, "clusters": report.get("clusters")}
     arrays = [name for name, value in used.items() if value is not None]
+    has_features = report.get("segments") or report.get("segments_problem")
+    beside = [*(["groups"] if report.get("groups") else []), *(["features"] if has_features else [])]
     return {
         "verdict": verdict(report, classes=about.classes),
         "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
@@ -40,14 +42,7 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "segments": segmented(report),
         "grades": graded(report),
         "facts": facts(report, about),
-        "reproduction": reproduction(
-            about,
-            [
-                *arrays,
-                *(["groups"] if report.get("groups") else []),
-                *(["features"] if report.get("segments") or report.get("segments_problem") else []),
-            ],
-        ),
+        "reproduction": reproduction(about, [*arrays, *beside]),
     }
 
 

@@ -324,13 +324,8 @@ def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:
 
 
 def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
-    kinds = {
-        "normal": "means and variances of normal distributions",
-        "quantiles": "quantiles",
-        "samples": "samples",
-        "interval": "central intervals",
-    }
-    facts = [("Rows", numbers.count(report["n"])), ("Forecasts", kinds[report["kind"]])]
+    named = {"normal": "means and variances of normal distributions", "interval": "central intervals"}
+    facts = [("Rows", numbers.count(report["n"])), ("Forecasts", named.get(report["kind"], report["kind"]))]
     shown = report["diagrams"]["quantile-reliability"]["data"]
     if report["kind"] == "quantiles" and shown is not None:
         levels = shown["levels"]
