@@ -27,12 +27,13 @@ from calibrant.io.limits import NUMBER_BYTES
 from calibrant.kinds.distributions import (
     BYTE_SECONDS,
     DistributionEvaluation,
+    ForecastReport,
     accepted_and_returned,
     arrays_of,
     check_arrays,
     check_size,
+    report_options,
 )
-from calibrant.reports.forecasts import ForecastReport, report_options
 from schemas.batches import BatchRecord, DistributionRowsOptions
 from schemas.distributions import ForecastShape, PredictionKind
 from schemas.evaluations import EvaluateDistributionOptions, EvaluateDistributionSpec, EvaluateSpec

@@ -9,7 +9,6 @@ from functools import partial
 from benchmarks.gallery import bumps, forecasts, maps, own, same_bars, truth
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.plots.canvas import Drawn, Format, Theme
-from calibrant.reports.forecasts import CAPTIONS
 
 _PAPER = "Kängsepp, Valk & Kull (2022)"
 
@@ -200,7 +199,7 @@ FORECASTS = tuple(
     GalleryEntry(
         f"forecasts-{name}",
         diagram.title,
-        f"`{name}`. {CAPTIONS[name]}",
+        f"`{name}`. {diagram.caption}",
         partial(forecasts.diagram_of, name),
         640 if name == "fan" else 560,
     )

@@ -39,6 +39,8 @@ def _entry(diagram: Diagram) -> str:
         "",
         f"{diagram.definition.rstrip('.')}.",
         "",
+        f"How to read it: {diagram.caption}",
+        "",
         f"- options: {options}",
         f"- cost {diagram.cost}",
         *([f"- source: {diagram.source}"] if diagram.source else []),

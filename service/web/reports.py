@@ -18,7 +18,7 @@ from backend.store.pages import Page, PageRequest
 from calibrant.calibrators import METHODS, Method
 from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence
-from calibrant.core.reductions import MANY
+from calibrant.core.reductions import MANY, is_decided
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionMethod
 from calibrant.io.errors import InvalidField
 from schemas.batches import BatchRecord, UploadRecord
@@ -174,7 +174,8 @@ def report_or_job(
     page = here.store.listing.page(MapQuery(limit=_OFFERED))
     offered = [(reference_of(m), m) for m in page.items if m.prediction_kind == batch.prediction_kind]
     query = [("job", job_id), ("map", map_ref), *(("maps", ref) for ref in refs), *_query_of(criteria)]
-    return ReportView(batch, _named(report, upload), offered, query_of(query), has_event=_has_event(batch, upload))
+    has_event = is_decided(upload.reduction, batch.n_classes)
+    return ReportView(batch, _named(report, upload), offered, query_of(query), has_event=has_event)
 
 
 def _known_by(criteria: Criteria) -> list[str]:
@@ -213,13 +214,9 @@ def _models_or_job(
     if isinstance(report, JobRecord):
         return report
     query = query_of([("job", job_id), *(("models", other) for other in ids[1:]), *_query_of(criteria)])
-    named, has_event = uploads[batch.id].model_copy(update={"model": None}), _has_event(batch, uploads[batch.id])
+    named = uploads[batch.id].model_copy(update={"model": None})
+    has_event = is_decided(named.reduction, batch.n_classes)
     return ReportView(batch, _named(report, named), [], query, models, has_event)
-
-
-def _has_event(batch: BatchRecord, upload: UploadRecord) -> bool:
-    """Whether each row has one probability by which it is decided: not if it has several and no reduction."""
-    return batch.n_classes is None or upload.reduction is not None
 
 
 def _naming(refs: Sequence[str], error: CalibrationError) -> CalibrationError:

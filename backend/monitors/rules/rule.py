@@ -88,6 +88,7 @@ class RuleType(ABC, Generic[SomeRule, Seen]):
         """The rules of this kind."""
         return [rule for rule in rules if isinstance(rule, self.model)]
 
+    @abstractmethod
     def validate(self, rule: SomeRule, body: MonitorBody, where: str) -> None:
         """Raise a ``CalibrationError`` at ``where`` if the rule does not fit the monitor."""
 

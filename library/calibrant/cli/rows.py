@@ -280,7 +280,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         UnclearColumns,
         UnclearScale,
     )
-    from calibrant.io.forecast_columns import are_of_forecasts
+    from calibrant.io.kinds.distributions import are_of_forecasts
     from calibrant.io.texts import quoted
 
     # The message may already begin with the file name.

@@ -73,7 +73,7 @@ from calibrant.client.answers import (
     SetMethodEntry,
 )
 from calibrant.client.async_connection import AsyncConnection
-from calibrant.client.calls import aliases, coverage, distributions, jobs, maps, monitor_alarms, monitor_rows, monitors
+from calibrant.client.calls import aliases, coverage, jobs, maps, monitor_alarms, monitor_rows, monitors
 from calibrant.client.calls.jobs import Progress
 from calibrant.client.calls.maps import Applied, AppliedSets, Bounds, Documented, Floats
 from calibrant.client.calls.monitor_rows import PIECE
@@ -2293,6 +2293,50 @@ class AsyncCalibrant(AsyncConnection):
             maps.calibrate(self._patience, map, predictions, scale=scale, return_map=return_map, features=features)
         )
 
+    @overload
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+    ) -> Forecasts: ...
+    @overload
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
+    ) -> Applied: ...
+    @overload
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
+    ) -> Any: ...
+    async def calibrate_distribution(
+        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
+    ) -> Any:
+        """Apply a stored map to forecasts.
+
+        Parameters
+        ----------
+        map : str or MapSummary
+            Id, name, ``name:version`` or ``name@alias``.
+        seed : int
+            Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
+        return_map : bool, default False
+            Also return the id and the version of the map that was applied.
+        **forecasts
+            The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
+
+        Returns
+        -------
+        calibrant.distributions.forecasts.Forecasts or Applied
+            Calibrated forecasts: means and variances, quantiles or intervals. With ``return_map``, an ``Applied`` with
+            these as ``calibrated``, and ``map`` and ``version``.
+
+        Examples
+        --------
+        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
+        >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
+        array([5.])
+        """
+        return await self._run(
+            maps.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
+        )
+
     async def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
         """Apply a stored Venn-Abers map and return the probabilities with their bounds.
 
@@ -2361,6 +2405,61 @@ class AsyncCalibrant(AsyncConnection):
         """
         return await self._run(
             maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha)
+        )
+
+    async def recalibrate_in_order(
+        self,
+        observed: ArrayLike,
+        made: Any,
+        known: Any,
+        *,
+        half_life: float | timedelta,
+        horizon: Any = None,
+        scale: str = "identity",
+        support: tuple[float | None, float | None] = (None, None),
+        shift: float = 0.7,
+        widen: float = 0.75,
+        narrow: float = 0.375,
+        **forecasts: Unpack[ForecastArguments],
+    ) -> AdaptiveForecasts:
+        """Recalibrate forecasts in time order, using only outcomes that were known when each forecast was made.
+
+        Parameters
+        ----------
+        observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
+            As for ``calibrant.recalibrate_in_order``.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
+        **forecasts
+            The forecasts as for ``evaluate_distribution``.
+
+        Returns
+        -------
+        calibrant.AdaptiveForecasts
+            Recalibrated forecasts, and the correction of each row.
+
+        Examples
+        --------
+        >>> found = client.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
+        ...                                     variance=[1.0, 1.0])
+        >>> found.n_known.tolist(), found.forecasts.mean.round(1).tolist()
+        ([0, 1], [5.0, 7.8])
+        """
+        return await self._run(
+            maps.recalibrate_in_order(
+                self._patience,
+                observed,
+                made,
+                known,
+                half_life=half_life,
+                horizon=horizon,
+                scale=scale,
+                support=support,
+                shift=shift,
+                widen=widen,
+                narrow=narrow,
+                **forecasts,
+            )
         )
 
     async def export_map(self, map: str | MapSummary) -> dict[str, Any]:
@@ -2693,105 +2792,6 @@ class AsyncCalibrant(AsyncConnection):
                 weights=weights,
                 weights_kind=weights_kind,
                 interval=interval,
-            )
-        )
-
-    @overload
-    async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
-    ) -> Forecasts: ...
-    @overload
-    async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
-    ) -> Applied: ...
-    @overload
-    async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
-    ) -> Any: ...
-    async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
-    ) -> Any:
-        """Apply a stored map to forecasts.
-
-        Parameters
-        ----------
-        map : str or MapSummary
-            Id, name, ``name:version`` or ``name@alias``.
-        seed : int
-            Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
-        return_map : bool, default False
-            Also return the id and the version of the map that was applied.
-        **forecasts
-            The forecasts as for ``evaluate_distribution``, and ``by`` if the map was fitted with it.
-
-        Returns
-        -------
-        calibrant.distributions.forecasts.Forecasts or Applied
-            Calibrated forecasts: means and variances, quantiles or intervals. With ``return_map``, an ``Applied`` with
-            these as ``calibrated``, and ``map`` and ``version``.
-
-        Examples
-        --------
-        >>> fitted = client.fit_distribution("variance-scaling", [1.0, -3.0], mean=[0.0, 0.0], variance=[1.0, 1.0])
-        >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
-        array([5.])
-        """
-        return await self._run(
-            distributions.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
-        )
-
-    async def recalibrate_in_order(
-        self,
-        observed: ArrayLike,
-        made: Any,
-        known: Any,
-        *,
-        half_life: float | timedelta,
-        horizon: Any = None,
-        scale: str = "identity",
-        support: tuple[float | None, float | None] = (None, None),
-        shift: float = 0.7,
-        widen: float = 0.75,
-        narrow: float = 0.375,
-        **forecasts: Unpack[ForecastArguments],
-    ) -> AdaptiveForecasts:
-        """Recalibrate forecasts in time order, using only outcomes that were known when each forecast was made.
-
-        Parameters
-        ----------
-        observed, made, known, half_life, horizon, scale, support, shift, widen, narrow
-            As for ``calibrant.recalibrate_in_order``.
-        scale : {"probability", "logit"}, optional
-            Scale of the predictions.
-        **forecasts
-            The forecasts as for ``evaluate_distribution``.
-
-        Returns
-        -------
-        calibrant.AdaptiveForecasts
-            Recalibrated forecasts, and the correction of each row.
-
-        Examples
-        --------
-        >>> found = client.recalibrate_in_order([9.0, 9.0], [0, 2], [1, 3], half_life=1.0, mean=[5.0, 5.0],
-        ...                                     variance=[1.0, 1.0])
-        >>> found.n_known.tolist(), found.forecasts.mean.round(1).tolist()
-        ([0, 1], [5.0, 7.8])
-        """
-        return await self._run(
-            distributions.recalibrate_in_order(
-                self._patience,
-                observed,
-                made,
-                known,
-                half_life=half_life,
-                horizon=horizon,
-                scale=scale,
-                support=support,
-                shift=shift,
-                widen=widen,
-                narrow=narrow,
-                **forecasts,
             )
         )
 

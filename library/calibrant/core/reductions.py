@@ -338,9 +338,14 @@ def resolve_event(reduction: str | None, n_classes: int | None) -> str:
     return name
 
 
+def is_decided(reduction: str | None, n_classes: int | None) -> bool:
+    """Whether a row is decided by one probability: its only one, or that of the reduction."""
+    return reduction is not None or n_classes is None
+
+
 def check_decided(reduction: str | None, n_classes: int | None) -> None:
     """Raise ``UnknownReduction`` if no reduction says by which probability of several a row is decided."""
-    if reduction is None and n_classes is not None:
+    if not is_decided(reduction, n_classes):
         event = "binary decides by P(Y = 1)" if n_classes == 2 else "class:k decides by that of class k"
         text = f"must be named for several columns: {event}, confidence by that of the predicted class"
         raise UnknownReduction.at("/reduction", text)

@@ -22,6 +22,8 @@ from calibrant.piecewise.options import MAX_FOLDS
 #: The most diagrams of a report.
 MAX_DIAGRAMS = 16
 
+#: How a reliability diagram is read.
+ON_DIAGONAL = "Calibrated predictions are on the diagonal; below it, predictions are too high."
 _KANGSEPP = "Kangsepp, Valk & Kull (2022)"
 #: Folds and options of the fit of a diagram of a fitted map. Null folds are those of the measure ``ece-METHOD``.
 _FOLDS = Option(None, choices=(None,), low=2, high=MAX_FOLDS, whole=True)
@@ -88,6 +90,11 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                     "axes": Option("auto", choices=("auto", "linear", "logit")),
                 },
                 seconds=_cut_seconds,
+                caption=f"Observed frequency against mean prediction of each bin. {ON_DIAGONAL} The filled area is the "
+                "calibration gap, lighter where there are few rows. The histogram shows the distribution of the "
+                "predictions.",
+                caption_on_logit_axes="Observed frequency against mean prediction of each bin, on logit axes, because "
+                f"the event is rare: less than {RARE:.0%} of the labels are positive. {ON_DIAGONAL}",
             ),
             Diagram(
                 "fit-on-test",
@@ -121,6 +128,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 },
                 runs=_fit_runs,
                 seconds=lambda n, _options, _resampling: 0.1 + 3e-7 * n,
+                caption="The calibration map fitted to these rows, with its uncertainty band. Where the band does not "
+                "contain the diagonal, the predictions are miscalibrated.",
             ),
             Diagram(
                 "corp",
@@ -147,6 +156,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "O(n log n + 1000 resamples)",
                 {"level": Option(0.9, low=0.5, high=0.999, real=True)},
                 seconds=lambda n, _options, resampling: 2e-7 * n + 1e-4 * resampling.resamples,
+                caption="Isotonic regression of the labels. For calibrated predictions, the curve is within the "
+                "consistency band.",
             ),
             Diagram(
                 "logit-logit",
@@ -185,6 +196,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 seconds=lambda n, options, resampling: (
                     0.1 * (options["method"] != "platt") + _cut_seconds(n, options, resampling)
                 ),
+                caption="The reliability diagram on logit axes, which spread out the ends. Platt scaling can correct "
+                "deviations along a straight line; temperature scaling, along a line through the centre.",
             ),
             Diagram(
                 "ks-graphs",
@@ -209,6 +222,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 },
                 "O(n log n)",
                 {"points": Option(400, low=10, high=1000), "knots": Option(6, low=3, high=30)},
+                caption="Cumulative predictions and cumulative labels, from the lowest prediction upwards. Where the "
+                "curves diverge, the predictions are miscalibrated. No bins are needed.",
             ),
             Diagram(
                 "decision-curve",
@@ -233,6 +248,9 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                     "highest": Option(0.99, low=0.001, high=0.99, real=True),
                     "level": _LEVEL,
                 },
+                caption="Net benefit of positive decisions from each threshold up: true positives per row, less the "
+                "false positives at the odds of the threshold. The model is useful where its curve is above both "
+                "treat all and 0.",
             ),
             Diagram(
                 "murphy",
@@ -253,6 +271,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 },
                 "O(n log points)",
                 {"points": Option(99, low=10, high=1000), "level": _LEVEL},
+                caption="Mean loss of the decisions at each threshold, whose costs it balances. A model whose curve "
+                "is below another everywhere is better by every proper score.",
             ),
             Diagram(
                 "calibration-belt",
@@ -278,6 +298,8 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                 "O(n log n) and the belt of about 1,000 groups",
                 {"level": _LEVEL, "inner_level": Option(0.8, low=0.5, high=0.999, real=True)},
                 seconds=lambda n, _options, _resampling: 0.5 + 5e-6 * n,
+                caption="Polynomial logistic recalibration with its belts. Where a belt is above the diagonal, "
+                "predictions are too low; where it is below, too high.",
             ),
             Diagram(
                 "calibration-curve",
@@ -304,6 +326,7 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
                     "level": _LEVEL,
                 },
                 seconds=lambda n, options, _: 0.02 + 5e-6 * n + 2e-7 * (options["curve"] == "loess-direct") * n**2,
+                caption="A smooth estimate of the observed frequency, with its pointwise band.",
             ),
         )
     },

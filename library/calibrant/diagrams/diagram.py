@@ -58,6 +58,8 @@ class Diagram(Described):
         Whether the service computes it inline or as a job, depending on the options.
     seconds : callable
         Estimated seconds for n events (n K under pooled).
+    caption : str
+        How the picture is read, and on logit axes if that differs.
     """
 
     name: str
@@ -70,6 +72,12 @@ class Diagram(Described):
     options: Mapping[str, Option] = field(default_factory=dict)
     runs: Callable[[Mapping[str, Any]], Runs] = lambda _: "inline"
     seconds: Callable[[int, Mapping[str, Any], Resampling], float] = lambda n, _options, _resampling: _ROW * n
+    caption: str = field(kw_only=True)
+    caption_on_logit_axes: str | None = field(default=None, kw_only=True)
+
+    def caption_of(self, data: Mapping[str, Any]) -> str:
+        """Return the caption of a picture of this data."""
+        return (self.caption_on_logit_axes if data.get("axes") == "logit" else None) or self.caption
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,9 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 },
                 "O(n Q)",
                 {"level": _BAND},
+                caption="Distribution of the outcomes among the quantiles. Calibrated forecasts are flat; outcomes at "
+                "both ends mean intervals that are too narrow, and a slope means forecasts that are too high or too "
+                "low.",
             ),
             Diagram(
                 "quantile-reliability",
@@ -230,6 +233,8 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 },
                 "O(n Q)",
                 {"level": _BAND},
+                caption="Share of outcomes that are at most each quantile. Below the diagonal, the quantile is too "
+                "low.",
             ),
             Diagram(
                 "coverage",
@@ -241,6 +246,8 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 _OF_INTERVALS,
                 "O(n Q)",
                 {"level": _BAND},
+                caption="Share of outcomes inside central intervals against their level. Below the diagonal, "
+                "intervals are too narrow.",
             ),
             Diagram(
                 "mean-variance",
@@ -259,6 +266,8 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 },
                 "O(n log n)",
                 {"n_bins": Option(10, high=100), "level": _BAND},
+                caption="Mean squared error of rows with similar predicted variances. Above the diagonal, errors are "
+                "larger than predicted.",
             ),
             Diagram(
                 "sharpness",
@@ -270,6 +279,8 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 _OF_INTERVALS,
                 "O(n Q)",
                 {"level": _BAND},
+                caption="Mean width of intervals against the share of outcomes inside; rings are at the promised "
+                "level. Of two models, the lower curve is better.",
             ),
             Diagram(
                 "fan",
@@ -289,6 +300,7 @@ DISTRIBUTION_DIAGRAMS = Catalogue[Diagram](
                 },
                 "O(n log n)",
                 {"most": Option(120, low=2, high=2000)},
+                caption="Intervals, medians and outcomes of the last rows, in the order of time.",
             ),
         )
     },

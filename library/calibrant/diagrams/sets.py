@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -54,7 +53,10 @@ def set_sizes(evaluation: SetEvaluation) -> SetSizes:
     return SetSizes(np.array([float(row.name) for row in evaluation.by_size]), n / n.sum(), evaluation.mean_size)
 
 
-#: By the name of the diagram.
-SET_DIAGRAMS: Mapping[str, Callable[[SetEvaluation], SetCoverage | SetSizes]] = MappingProxyType(
-    {"set-coverage": set_coverage, "set-sizes": set_sizes}
-)
+#: How the picture of each diagram is read.
+SET_DIAGRAMS: Mapping[str, str] = {
+    "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group "
+    "and class, with pointwise intervals. Sets that promise only marginal coverage may have another one in each "
+    "part.",
+    "set-sizes": "How many classes the sets have: fewer are more useful at the same coverage.",
+}

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.core.results import counted
+from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.plots.canvas import Caption, NothingToDraw
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import numbers
-from calibrant.reports.figures import CAPTIONS, WIDTH, Figure, figure
+from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import shown_of
 from calibrant.reports.tables import NamedRows, cell
@@ -131,4 +132,4 @@ def _figures(report: Mapping[str, Any], about: ReportSubject) -> tuple[Figure, .
         drawn = draw_several(_CURVE, shown, width=WIDTH) if several else draw(_CURVE, *shown[0], width=WIDTH)
     except NothingToDraw:
         return ()
-    return (figure(_CURVE, drawn, CAPTIONS[_CURVE]),)
+    return (figure(_CURVE, drawn, DIAGRAMS[_CURVE].caption),)

@@ -8,44 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.diagrams.reliability import RARE
+from calibrant.diagrams.catalogue import DIAGRAMS, ON_DIAGONAL
+from calibrant.diagrams.diagram import Diagram
 from calibrant.plots.canvas import Caption, Drawn, NothingToDraw, UnknownPicture
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import shown_of
-from calibrant.reports.regions import error_interval
 
 #: Width of a picture in pixels; the style sheet scales it down on narrow screens.
 WIDTH = 560
 _SIZE = re.compile(rb'<svg[^>]*? width="(\d+(?:\.\d+)?)[a-z]*" height="(\d+(?:\.\d+)?)')
-
-#: Captions of the diagrams, in the order of a report.
-CAPTIONS: Mapping[str, str] = {
-    "reliability": "Observed frequency against mean prediction of each bin. Calibrated predictions are on the "
-    "diagonal; below it, predictions are too high. The filled area is the calibration gap, lighter where there are few "
-    "rows. The histogram shows the distribution of the predictions.",
-    "fit-on-test": "The calibration map fitted to these rows, with its uncertainty band. Where the band does not "
-    "contain the diagonal, the predictions are miscalibrated.",
-    "corp": "Isotonic regression of the labels. For calibrated predictions, the curve is within the consistency band.",
-    "logit-logit": "The reliability diagram on logit axes, which spread out the ends. Platt scaling can correct "
-    "deviations along a straight line; temperature scaling, along a line through the centre.",
-    "ks-graphs": "Cumulative predictions and cumulative labels, from the lowest prediction upwards. Where the curves "
-    "diverge, the predictions are miscalibrated. No bins are needed.",
-    "calibration-belt": "Polynomial logistic recalibration with its belts. Where a belt is above the diagonal, "
-    "predictions are too low; where it is below, too high.",
-    "calibration-curve": "A smooth estimate of the observed frequency, with its pointwise band.",
-    "decision-curve": "Net benefit of positive decisions from each threshold up: true positives per row, less the "
-    "false positives at the odds of the threshold. The model is useful where its curve is above both treat all and 0.",
-    "murphy": "Mean loss of the decisions at each threshold, whose costs it balances. A model whose curve is below "
-    "another everywhere is better by every proper score.",
-}
-#: The caption of the reliability diagram of a rare event.
-_RARE = (
-    "Observed frequency against mean prediction of each bin, on logit axes, because the event is rare: less than "
-    f"{RARE:.0%} of the labels are positive. Calibrated predictions are on the diagonal; below it, predictions are too "
-    "high."
-)
 
 
 @dataclass(frozen=True)
@@ -63,15 +36,16 @@ class Figure:
 def figures(
     report: Mapping[str, Any],
     about: ReportSubject,
-    captions: Mapping[str, str] = CAPTIONS,
-    title_of: Callable[[Mapping[str, Any], Mapping[str, Any], ReportSubject, str | None], Caption] | None = None,
+    entries: Mapping[str, Diagram],
+    title_of: Callable[[Mapping[str, Any], Mapping[str, Any], ReportSubject, str | None], Caption],
 ) -> list[Figure]:
     """Draw the diagrams of a report, before and after a map in one picture; those that cannot be drawn are omitted.
 
-    ``title_of`` returns what the picture says of one side of the report.
+    ``entries`` are the diagrams of the kind of predictions, and ``title_of`` returns what the picture says of one side
+    of the report.
     """
-    pictures, title_of = [], title_of or _about
-    for name, caption in captions.items():
+    pictures = []
+    for name in lookup.diagram_names(report):
         shown = lookup.drawn(report, name)
         if shown is None:
             continue
@@ -82,7 +56,7 @@ def figures(
             drawn = draw(name, shown, title_of(report, report, about, None), after=after, width=WIDTH)
         except (NothingToDraw, UnknownPicture):
             continue
-        pictures.append(figure(name, drawn, _RARE if shown["data"].get("axes") == "logit" else caption))
+        pictures.append(figure(name, drawn, entries[name].caption_of(shown["data"])))
     return pictures
 
 
@@ -92,10 +66,7 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
     if not groups:
         return None
     side = "" if report.get("after") is None else ", before the map"
-    caption = (
-        f"Reliability diagram of each group{side}. Calibrated predictions are on the diagonal; below it, predictions "
-        "are too high."
-    )
+    caption = f"Reliability diagram of each group{side}. {ON_DIAGONAL}"
     how = ("reliability", groups, report.get("groups") or {}, "groups")
     return _several(*how, f"Reliability by group{side}", caption, report, subject)
 
@@ -106,7 +77,7 @@ def model_figures(report: Mapping[str, Any], subject: ReportSubject) -> list[Fig
     sides = {contestant["name"]: contestant for contestant in report["comparison"]["contestants"]}
     drawn = []
     for key, first in (next(iter(models.values()))["diagrams"] if models else {}).items():
-        caption = _RARE if (first["data"] or {}).get("axes") == "logit" else CAPTIONS[key]  # of the labels alone
+        caption = DIAGRAMS[key].caption_of(first["data"] or {})  # its axes depend on the labels alone
         drawn.append(_several(key, models, sides, "models", None, caption, report, subject))
     return [picture for picture in drawn if picture is not None]
 
@@ -146,11 +117,3 @@ def figure(name: str, drawn: Drawn, caption: str) -> Figure:
     width, height = (WIDTH, WIDTH) if size is None else (round(float(side)) for side in size.groups())
     source = f"data:{drawn.media_type};base64,{b64encode(drawn.content).decode('ascii')}"
     return Figure(name, source, drawn.alt, width, height, caption)
-
-
-def _about(report: Mapping[str, Any], side: Mapping[str, Any], about: ReportSubject, name: str | None) -> Caption:
-    answer, ends = lookup.measure(side, "ece", norm=1), error_interval(side)
-    which = None if answer is None else lookup.kind([answer])
-    error = None if answer is None else lookup.shown(answer, which)
-    named = None if error is None else (f"{which or 'plain'} calibration error", error)
-    return Caption(report["n"], about.named(report["reduction"]), name, named, None if named is None else ends)

@@ -8,17 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 from calibrant.core.errors import requires
+from calibrant.kinds import is_of_distributions
 from calibrant.reports import lookup, numbers
-from calibrant.reports.advice import advice, improved
-from calibrant.reports.contest import contest, is_of_models
+from calibrant.reports.contest import is_of_models
 from calibrant.reports.decisions import decision_section
-from calibrant.reports.figures import figures, group_figure, model_figures
+from calibrant.reports.kinds import classes
 from calibrant.reports.panel import ReportSubject
-from calibrant.reports.reproduction import fitting, reproduction, reproduction_of_models
-from calibrant.reports.sets import set_section
-from calibrant.reports.tables import facts, fewer, graded, grouped, measured, segmented
 from calibrant.reports.text import printable, unlike_formula
-from calibrant.reports.verdict import verdict
 
 with requires("reports", "a report"):
     import jinja2
@@ -66,66 +62,12 @@ def stylesheet() -> str:
 
 def _shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
     """Return the values of the templates: those of all reports, and those of one kind."""
-    own = _of_models if is_of_models(report) else _of_classes
-    if report.get("prediction_kind") == "regression":
-        from calibrant.reports.forecasts import shown as own
+    own = classes.shown_of_models if is_of_models(report) else classes.shown
+    if is_of_distributions(report):
+        from calibrant.reports.kinds.distributions import shown as own
     both = {"about": about, "level": numbers.level(lookup.level(report)), "later": lookup.after_the_map(report)}
-    none = {
-        "fewer": "",
-        "group_figure": None,
-        "contest": None,
-        "coverage_by": None,
-        "sets": None,
-        "segments": None,
-        "grades": None,
-    }
-    return {**both, **none, "decisions": decision_section(report, about), **own(report, about)}
-
-
-def _of_classes(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
-    after, advised = report.get("after"), advice(report, about.named)
-    used = {"weights": about.weights, "clusters": report.get("clusters")}
-    arrays = [name for name, value in used.items() if value is not None]
-    return {
-        "verdict": verdict(report, classes=about.classes),
-        "verdict_after": None if after is None else verdict(report, after=True, classes=about.classes),
-        "improved": improved(report),
-        "advice": advised,
-        "fitting": [] if advised is None or advised.python is None else fitting(advised.python, about, arrays),
-        "figures": figures(report, about),
-        "measures": measured(report),
-        "fewer": fewer(report),
-        "groups": grouped(report),
-        "group_figure": group_figure(report, about),
-        "contest": contest(report),
-        "sets": set_section(report, about),
-        "segments": segmented(report),
-        "grades": graded(report),
-        "facts": facts(report, about),
-        "reproduction": reproduction(
-            about,
-            [
-                *arrays,
-                *(["groups"] if report.get("groups") else []),
-                *(["features"] if report.get("segments") or report.get("segments_problem") else []),
-            ],
-        ),
-    }
-
-
-def _of_models(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
-    used = {"weights": about.weights, "clusters": report.get("clusters"), "groups": report["comparison"].get("groups")}
-    return {
-        "verdict": None,
-        "verdict_after": None,
-        "advice": None,
-        "figures": model_figures(report, about),
-        "measures": [],
-        "groups": None,
-        "contest": contest(report),
-        "facts": facts(report, about),
-        "reproduction": reproduction_of_models(about, [name for name, value in used.items() if value is not None]),
-    }
+    none = dict.fromkeys(("group_figure", "contest", "coverage_by", "sets", "segments", "grades"))
+    return {**both, **none, "fewer": "", "decisions": decision_section(report, about), **own(report, about)}
 
 
 @lru_cache(maxsize=1)

@@ -22,9 +22,9 @@ from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
+from calibrant.kinds.distributions import ForecastReport
+from calibrant.kinds.distributions import report_options as forecast_options
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names, check_map
-from calibrant.reports.forecasts import ForecastReport
-from calibrant.reports.forecasts import report_options as forecast_options
 from calibrant.reports.html import standalone
 from calibrant.reports.operations import report_of_models, report_of_rows
 from calibrant.reports.panel import ReportSubject

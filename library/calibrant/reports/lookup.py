@@ -169,6 +169,11 @@ def data_of(shown: Mapping[str, Any]) -> Any:
     return {"observed_frequency" if name == "label_share" else name: part for name, part in data.items()}
 
 
+def diagram_names(side: Mapping[str, Any]) -> list[str]:
+    """Return the names of the diagrams of a report in its order, each once."""
+    return list(dict.fromkeys(shown["definition"]["name"] for shown in (side.get("diagrams") or {}).values()))
+
+
 def drawn(side: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return the first diagram with this name that has data, or None."""
     for shown in (side.get("diagrams") or {}).values():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.core.results import n_rows
+from calibrant.diagrams.sets import SET_DIAGRAMS
 from calibrant.plots.panel import decimal, level_text
 from calibrant.plots.sets import draw_sets
 from calibrant.reports.figures import WIDTH, Figure, figure
@@ -14,11 +15,6 @@ from calibrant.reports.panel import ReportSubject
 from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest, set_evaluation
 
 _IN_SAMPLE = "The set map was fitted to these rows, so this coverage says nothing about new rows."
-_CAPTIONS = {
-    "set-coverage": "Share of the sets that have the label of their row, of all rows, by size of the set, group and "
-    "class, with pointwise intervals. Sets that promise only marginal coverage may have another one in each part.",
-    "set-sizes": "How many classes the sets have: fewer are more useful at the same coverage.",
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ def set_section(report: Mapping[str, Any], about: ReportSubject) -> SetSection |
     evaluation = set_evaluation(report["sets"])
     figures = [
         figure(name, draw_sets(evaluation, name, name=about.name, width=WIDTH), caption)
-        for name, caption in _CAPTIONS.items()
+        for name, caption in SET_DIAGRAMS.items()
     ]
     whole = StratumCoverage(
         "all rows", evaluation.n, evaluation.coverage, evaluation.low, evaluation.high, evaluation.mean_size

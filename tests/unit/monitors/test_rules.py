@@ -11,6 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 from backend.monitors.rules.catalogue import RULE_TYPES
 from backend.monitors.rules.rule import RuleType
 from backend.monitors.rules.threshold import THRESHOLD, ComparedValue
+from calibrant.core.errors import CalibrationError
+from schemas.base import DAY
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_rules import Rule, RuleKind, RuleState, ThresholdRule
 from schemas.monitors import MonitorBody, MonitorFields, MonitorRecord
@@ -86,6 +88,23 @@ def test_every_kind_of_rule_has_an_object_a_model_and_a_field_of_its_state(kind:
     assert not rule_type.describe(RuleState(rule=kind, kind=rule_type.kind)).facts
     assert all(hasattr(rule_type, name) for name in get_annotations(RuleType))
     assert set(rule_type.charts) <= set(chart_titles(RECORD, "ece"))
+
+
+#: Of each kind, a rule that does not fit a monitor without sets, without a reference and with the default retention.
+UNFIT: dict[str, dict[str, Any]] = {
+    "evidence": {"after": 400 * DAY},
+    "threshold": {"measure": "unheard-of", "window": "day", "above": 0.05},
+    "drift": {},
+    "coverage": {},
+}
+
+
+@pytest.mark.parametrize("kind", get_args(RuleKind))
+def test_every_kind_of_rule_is_refused_by_a_monitor_that_it_does_not_fit(kind: str) -> None:
+    rule_type = RULE_TYPES[kind]
+    with pytest.raises(CalibrationError) as caught:
+        rule_type.validate(rule_type.model(kind=kind, **UNFIT[kind]), MonitorBody(name="inbox"), "/rules/0")
+    assert caught.value.offences[0].pointer.startswith("/rules/0")
 
 
 def _example(annotation: Any) -> Any:

@@ -13,7 +13,8 @@ import calibrant
 from calibrant.distributions.evaluation import read_rows
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts
-from calibrant.reports.forecasts import advice, verdict, widening
+from calibrant.kinds.distributions import widening
+from calibrant.reports.kinds.distributions import advice, verdict
 from tests.rows import draw_forecasts
 
 

@@ -203,7 +203,7 @@ def _forecast_page(
             raise typer.BadParameter("cannot be combined with --regression and --server", param_hint=flag)
         html: str = engine.call("distribution_report_html", read_forecast_rows(file, columns), map=applied, seed=seed)
         return html.encode()
-    from calibrant.reports.forecasts import ForecastReport, report_options
+    from calibrant.kinds.distributions import ForecastReport, report_options
 
     fitted, ends = None if applied is None else read_distribution_map(applied), read_support(support)
     rows = read_forecast_rows(file, columns)

@@ -1,7 +1,8 @@
-"""Inference of the columns of outcomes and of predictive distributions from their names."""
+"""Files of predictive distributions: the choice of the columns, by the options or else by the rules, and the sheet."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,21 +28,38 @@ from calibrant.core.column_names import (
     word,
 )
 from calibrant.core.errors import CalibrationError, CrossingQuantiles
-from calibrant.distributions.forecasts import Forecasts, read_forecasts
+from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts
+from calibrant.io.cells import all_missing, check_lengths, groups_of_rows, names_at
 from calibrant.io.errors import (
     DuplicateColumns,
     Field,
     InvalidFileOption,
     InvalidForecasts,
+    MissingValue,
     NoLabelColumn,
     NoPredictions,
     TabularError,
     UnclearColumns,
+    UnmatchedArrays,
 )
+from calibrant.io.limits import FileLimits
 from calibrant.io.options import PARTS, FileOptions
 from calibrant.io.rules import MAX_OFFERED, Choice, named, rule, rules_of
-from calibrant.io.table import Column, ColumnPlaces, Floats
-from calibrant.io.texts import is_number, listed, plain, quoted, span
+from calibrant.io.table import Column, ColumnPlaces, Floats, ForecastSheet, OpenTable, cells_at
+from calibrant.io.texts import (
+    check_points,
+    is_number,
+    lacks_number,
+    listed,
+    number,
+    plain,
+    quoted,
+    refusal,
+    span,
+    with_point,
+)
+
+# --- Rules: each returns the readings of a table
 
 # Stems do not end with a separator and numbers are bounded, so that the time is linear in the length of a name.
 _LEVEL = re.compile(
@@ -56,8 +74,6 @@ _END = re.compile(
 )
 _SAMPLE = re.compile(r"(?P<stem>|.*?[^ _.\-\[(])[ _.\-\[(]*(?P<number>\d{1,6})[\])]?", re.ASCII)
 
-#: From this many columns on, numbered ones are perhaps an ensemble.
-_FEW_MEMBERS = 5
 #: A percentage of levels, such as q5 and q95, has a number of at least this; q1, q2 and q3 are rather quartiles.
 _PERCENT = 50.0
 
@@ -82,8 +98,6 @@ def are_of_forecasts(names: Sequence[str]) -> bool:
     return any(sum(map(len, reading.columns.values())) > 1 for reading in readings)
 
 
-# --- Rules of distributions: each returns the readings of a table
-
 #: What is printed of each part of a distribution.
 _PART = "{field}: {columns}{levels} (inferred from {their})"
 
@@ -95,9 +109,9 @@ named("Outcomes, of regression", "outcome-name", OBSERVED, _OUTCOME, _READ, "mea
 @rule("Predictive distributions", "mean_and_spread.csv", _PART)
 def _mean_and_spread(choice: Choice) -> list[_Reading]:
     """A column with a name of means, and one with a name of standard deviations or variances: the moments."""
-    means = _free(choice, MEAN) or _free(choice, POINTS)
-    spreads: list[tuple[Field, int]] = [("std", at) for at in _free(choice, STD)]
-    spreads += [("variance", at) for at in _free(choice, VARIANCE)]
+    means = _numbers(choice, MEAN) or _numbers(choice, POINTS)
+    spreads: list[tuple[Field, int]] = [("std", at) for at in _numbers(choice, STD)]
+    spreads += [("variance", at) for at in _numbers(choice, VARIANCE)]
     pairs = [(mean, field, at) for mean in means for field, at in spreads]
     alike = [pair for pair in pairs if prefix(choice.names[pair[0]]) == prefix(choice.names[pair[2]])]
     return [_Reading({"mean": (mean,), field: (at,)}) for mean, field, at in alike or pairs]
@@ -111,7 +125,7 @@ def _quantile_columns(choice: Choice) -> list[_Reading]:
     readings = []
     for stem, of in _stems(choice, _LEVEL).items():
         places = [at for at in of if choice.columns[at].width == 1 and not choice.names[at].isdigit()]
-        medians = _free(choice, frozenset(("median", f"{word(stem)}median")))
+        medians = _numbers(choice, frozenset(("median", f"{word(stem)}median")))
         for levels in _levels([of[at] for at in places]):
             pairs = [*zip(places, levels, strict=True)]
             pairs += [(medians[0], 0.5)] if medians and 0.5 not in levels else []
@@ -156,16 +170,16 @@ def _interval(choice: Choice) -> list[_Reading]:
         if end is not None and choice.is_free(at):
             pair = ends.setdefault((end["stem"].casefold(), end["number"]), {})
             pair["lower" if end["low"] else "upper"] = at
-    at_level, readings = _free(choice, LEVEL), []
-    for (_, number), pair in ends.items():
+    at_level, readings = _numbers(choice, LEVEL), []
+    for (_, written), pair in ends.items():
         columns: dict[Field, tuple[int, ...]] = {"lower": (pair.get("lower", -1),), "upper": (pair.get("upper", -1),)}
-        level = _level_in(number)
+        level = _level_in(written)
         columns |= {"level": (at_level[0],)} if level is None and len(at_level) == 1 else {}
         readings += [_Reading(columns, level=level)] if len(pair) == 2 else []
     return readings
 
 
-def _free(choice: Choice, known: frozenset[str]) -> list[int]:
+def _numbers(choice: Choice, known: frozenset[str]) -> list[int]:
     """Return the columns of numbers with one of these names."""
     return [at for at in choice.called(known) if choice.is_free(at)]
 
@@ -183,6 +197,42 @@ def _stems(choice: Choice, pattern: re.Pattern[str]) -> dict[str, dict[int, str]
             stems.setdefault((parts["stem"] or "").casefold(), {})[at] = parts["number"]
     return stems
 
+
+def _fraction(text: str) -> float | None:
+    """Return a level written as ``0.9`` or ``90``; None for anything else."""
+    if not is_number(text):
+        return None
+    value = float(text) if float(text) < 1.0 else float(text) / 100.0
+    return value if 0.0 < value < 1.0 else None
+
+
+def _level_in(text: str) -> float | None:
+    """Return the level in the names of the bounds of an interval; None below 1/2, which may be the share outside it."""
+    level = _fraction(text)
+    return level if level is not None and level >= 0.5 else None
+
+
+def _levels(texts: Sequence[str]) -> list[list[float]]:
+    """Return the readings of levels written as ``0.05``, as percentages (``5``), or as decimals (``025``, ``95``).
+
+    If all decimals begin with 0, as ``005`` and ``09``, they can also be ``0.05`` and ``0.9`` without a point.
+    """
+    if all(text.isdigit() and len(text) > 1 for text in texts):
+        readings = [[float(f"0.{text}") for text in texts], [float(f"{text[0]}.{text[1:]}") for text in texts]]
+    else:
+        levels = [float(text) for text in texts]
+        readings = [[level / 100.0 for level in levels] if max(levels) >= _PERCENT else levels]
+    return [levels for levels in readings if levels and all(0.0 < level < 1.0 for level in levels)]
+
+
+def _by_level(pairs: Sequence[tuple[int, float]]) -> _Reading:
+    """Return quantiles, which are pairs of a column and its level, in the order of their levels."""
+    places, levels = zip(*sorted(pairs, key=lambda pair: pair[1]), strict=True)
+    return _Reading({"quantiles": places}, levels)
+
+
+#: From this many columns on, numbered ones are perhaps an ensemble.
+_FEW_MEMBERS = 5
 
 # --- Choosing columns: those of the options, else those of the rules
 
@@ -242,13 +292,9 @@ def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
     numbers = [_LEVEL.fullmatch(choice.names[at]) for at in columns["quantiles"]]
     texts = [of["number"] for of in numbers if of is not None]
     named = _levels(texts) if 1 < len(texts) == len(numbers) else []
-    return _by_level([*zip(columns["quantiles"], named[0], strict=True)]) if len(named) == 1 else _Reading(columns)
-
-
-def _by_level(pairs: Sequence[tuple[int, float]]) -> _Reading:
-    """Return quantiles, which are pairs of a column and its level, in the order of their levels."""
-    places, levels = zip(*sorted(pairs, key=lambda pair: pair[1]), strict=True)
-    return _Reading({"quantiles": places}, levels)
+    if len(named) != 1:
+        return _Reading(columns)
+    return _by_level([*zip(columns["quantiles"], named[0], strict=True)])
 
 
 def _inferred(choice: Choice, labelled: bool) -> _Reading:
@@ -365,41 +411,44 @@ def _no_outcomes(choice: ForecastChoice) -> NoLabelColumn:
     return NoLabelColumn(text, field="observed", offer=offer[:MAX_OFFERED])
 
 
-def _fraction(text: str) -> float | None:
-    """Return a level written as ``0.9`` or ``90``; None for anything else."""
-    if not is_number(text):
-        return None
-    value = float(text) if float(text) < 1.0 else float(text) / 100.0
-    return value if 0.0 < value < 1.0 else None
+# --- From an open table to a sheet
 
 
-def _level_in(text: str) -> float | None:
-    """Return the level in the names of the bounds of an interval; None below 1/2, which may be the share outside it."""
-    level = _fraction(text)
-    return level if level is not None and level >= 0.5 else None
+def read_table(table: OpenTable, options: FileOptions, _: FileLimits, *, labelled: bool | None = True) -> ForecastSheet:
+    """Read the distributions and outcomes of a table; outcomes are read only if the options name them, or if required.
 
-
-def _levels(texts: Sequence[str]) -> list[list[float]]:
-    """Return the readings of levels written as ``0.05``, as percentages (``5``), or as decimals (``025``, ``95``).
-
-    If all decimals begin with 0, as ``005`` and ``09``, they can also be ``0.05`` and ``0.9`` without a point.
+    Raises a ``TabularError`` with the column and the first bad rows.
     """
-    if all(text.isdigit() and len(text) > 1 for text in texts):
-        readings = [[float(f"0.{text}") for text in texts], [float(f"{text[0]}.{text[1:]}") for text in texts]]
-    else:
-        levels = [float(text) for text in texts]
-        readings = [[level / 100.0 for level in levels] if max(levels) >= _PERCENT else levels]
-    return [levels for levels in readings if levels and all(0.0 < level < 1.0 for level in levels)]
+    chosen = ForecastChoice(table.columns, options, labelled=bool(labelled))
+    numbers = dict(chosen.places.forecasts)
+    gaps = numbers.pop("observed", ()) if options.known is not None else ()
+    places = replace(chosen.places, forecasts=numbers) if gaps else chosen.places
+    try:
+        values = table.read(places)
+    except MissingValue as error:
+        raise all_missing(table, places, error) from error
+    forecasts, notes = _distributions(values.vectors, chosen)
+    check_lengths(values, len(forecasts), FIELDS[forecasts.kind][0])
+    beside: dict[str, Any] = {
+        field: None if at is None else names_at(table, at, with_gaps=field == "known")
+        for field, at in chosen.beside.items()
+    }
+    observed = _with_gaps(table, gaps[0], options.decimal) if gaps else None
+    for field, cells in {**beside, "observed": observed}.items():
+        if cells is not None and len(cells) != len(forecasts):
+            raise UnmatchedArrays(f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows")
+    return ForecastSheet(
+        forecasts,
+        values.vectors.get("observed") if observed is None else observed,
+        values.weights,
+        options.weights_kind,
+        groups_of_rows(values.groups, table, chosen.places),
+        notes=(*table.notes, *chosen.notes, *notes),
+        **beside,
+    )
 
 
-# --- From columns to checked distributions
-
-
-def read_distributions(vectors: Mapping[Field, Floats], chosen: ForecastChoice) -> tuple[Forecasts, tuple[str, ...]]:
-    """Return the distributions of the columns that were read, and notes.
-
-    Raises ``InvalidForecasts`` with the column and the first bad rows.
-    """
+def _distributions(vectors: Mapping[Field, Floats], chosen: ForecastChoice) -> tuple[Forecasts, tuple[str, ...]]:
     values: dict[str, Any] = {field: array for field, array in vectors.items() if field != "observed"}
     names = {field: [chosen.names[at] for at in places] for field, places in chosen.places.forecasts.items()}
     tables = {field: values[field] for field in ("quantiles", "samples") if field in values}
@@ -443,3 +492,18 @@ def _with_column(error: CalibrationError, values: Mapping[str, Any], names: Mapp
     rest = f" (and {error.n_invalid - len(rows):,} more)" if error.n_invalid > len(rows) else ""
     see = f"see {'row' if len(rows) == 1 else 'rows'} {', '.join(map(str, rows))}{rest}"
     return InvalidForecasts(f"{what} {detail}; {see}", field=field)
+
+
+def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
+    """Read a column of numbers of which some are missing: NaN."""
+    cells = cells_at(table, [at])[0]
+    numbers = np.full(len(cells), np.nan)
+    if decimal == ",":
+        check_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
+    for row, cell in enumerate(cells):
+        text = with_point(cell) if decimal == "," else cell
+        if not lacks_number(text):
+            if not is_number(text) or not math.isfinite(number(text)):
+                raise refusal(text, table.columns[at].name, "observed", row)
+            numbers[row] = number(text)
+    return numbers

@@ -1,34 +1,18 @@
-"""Reports of predictive distributions as HTML: the verdict in words, diagrams, measures, and the recommended map."""
+"""What a report shows of predictive distributions: the verdict in words, the recommended map, groups and coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from calibrant.core.errors import CalibrationError
 from calibrant.core.results import n_rows
-from calibrant.diagrams.forecasts import (
-    DISTRIBUTION_DIAGRAMS,
-    drawing_seconds,
-    drawn,
-    read_distribution_diagrams,
-    times_with_weight,
-)
-from calibrant.distributions import scores
-from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionFitting
-from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
-from calibrant.distributions.forecast_rows import ForecastRows
+from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS
 from calibrant.distributions.forecasts import FIELDS
-from calibrant.distributions.maps.distribution_map import DistributionMap, Support
-from calibrant.distributions.maps.scales import ForecastScale
-from calibrant.distributions.maps.tables import quantiles_of
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES, MeasuredForecasts, read_measure_requests
-from calibrant.distributions.pit import ForecastSize
-from calibrant.distributions.rows import is_in_sample, refuse_infinite
+from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+from calibrant.kinds.distributions import LEVEL, MEASURES
 from calibrant.plots.canvas import Caption
 from calibrant.reports import lookup, numbers
 from calibrant.reports.advice import Advice, CandidateRow
@@ -39,179 +23,12 @@ from calibrant.reports.tables import MOST_GROUPS, grouped, measured, titled
 from calibrant.reports.text import cleaned
 from calibrant.reports.verdict import ALPHA, Tone, Verdict
 
-#: Level of all intervals of a report.
-LEVEL = 0.95
 #: Fewer rows give no verdict.
 LEAST_ROWS = 100
-#: The most rows that maps are compared on; from more, a random sample is drawn.
-MOST_ROWS = 20_000
-
-_CALIBRATION = ("quantile-calibration-error", "pit-ks")
+#: The measure of calibration, by which groups are ranked.
+_ERROR = "quantile-calibration-error"
 #: Scores whose change by a map is reported.
 _PROPER = ("crps", "quantile-score", "interval-score")
-#: The measures of a report, and those of its groups.
-MEASURES: Mapping[str, tuple[str, ...]] = {
-    "normal": ("crps", "log-score", "rmse", "coverage", "sharpness", *_CALIBRATION, "variance-ratio"),
-    "quantiles": ("quantile-score", "interval-score", "coverage", "sharpness", *_CALIBRATION),
-    "samples": ("crps", "rmse", "coverage", "sharpness", *_CALIBRATION),
-    "interval": ("interval-score", "coverage", "sharpness", "quantile-calibration-error"),
-}
-#: The most values of a column ``by`` for which the compared maps have functions of their own.
-_MOST_VALUES = 50
-#: The measure that a report also has if the rows have a column ``by``.
-_BY_COLUMN = {"name": "conditional-coverage", "by": "column"}
-#: The compared methods by kind, the simplest first.
-COMPARED: Mapping[str, tuple[str, ...]] = {
-    "normal": ("location-scale", "std-isotonic", "averaged"),
-    "quantiles": ("location-scale", "quantile-recalibration", "averaged"),
-    "samples": ("location-scale", "quantile-recalibration", "averaged"),
-    "interval": ("location-scale", "conformal", "averaged"),
-}
-#: Captions of the diagrams, in the order of a report.
-CAPTIONS: Mapping[str, str] = {
-    "coverage": "Share of outcomes inside central intervals against their level. Below the diagonal, intervals are too "
-    "narrow.",
-    "pit": "Distribution of the outcomes among the quantiles. Calibrated forecasts are flat; outcomes at both ends "
-    "mean intervals that are too narrow, and a slope means forecasts that are too high or too low.",
-    "quantile-reliability": "Share of outcomes that are at most each quantile. Below the diagonal, the quantile is too "
-    "low.",
-    "mean-variance": "Mean squared error of rows with similar predicted variances. Above the diagonal, errors are "
-    "larger than predicted.",
-    "sharpness": "Mean width of intervals against the share of outcomes inside; rings are at the promised level. Of "
-    "two models, the lower curve is better.",
-    "fan": "Intervals, medians and outcomes of the last rows, in the order of time.",
-}
-
-
-def measures_of(kind: str, *, by: bool) -> list[str | dict[str, str]]:
-    """Return the measures of a report of forecasts of a kind, with or without a column ``by``."""
-    return [*MEASURES[kind], *([dict(_BY_COLUMN)] if by else [])]
-
-
-# --- The document of a report
-
-
-@dataclass(frozen=True)
-class ForecastReport:
-    """Options of a full report of forecasts, without the rows; with a map, of the forecasts before and after it.
-
-    ``scale`` and ``support`` are those of the compared maps. ``map_id`` names the map in the document.
-    """
-
-    map: DistributionMap | None = None
-    seed: int = 0
-    scale: ForecastScale = "identity"
-    support: Support = (None, None)
-    map_id: str | None = None
-
-    def seconds(self, rows: ForecastRows) -> float:
-        """Estimate the seconds of ``document``."""
-        forecasts = rows.forecasts
-        requests = read_measure_requests(measures_of(forecasts.kind, by=rows.by is not None))
-        drawn = drawing_seconds(len(DISTRIBUTION_DIAGRAMS), ForecastSize.of(forecasts))
-        total = (1 + (self.map is not None)) * (seconds_of(requests, rows) + drawn)
-        size = ForecastSize.of(forecasts, MOST_ROWS)
-        compared = () if self.map is not None else COMPARED[forecasts.kind]
-        return total + sum(DISTRIBUTION_METHODS[method].seconds(size) for method in compared)
-
-    def document(self, rows: ForecastRows) -> dict[str, Any]:
-        """Return the report as plain JSON.
-
-        The fields are those of ``DistributionReport.to_dict``, with ``diagrams``, ``intervals`` (the coverage, and the
-        factor that corrects it), and either ``after`` and ``in_sample``, or ``recommendation``.
-        """
-        if self.map is None:
-            several = rows.by is not None and len(set(rows.by)) <= _MOST_VALUES
-            compared = rows if several else replace(rows, by=None)
-            return self._side(rows) | {"recommendation": self.recommendation(compared)}
-        before, after = rows.forecasts, self.map.apply_checked(rows.forecasts, by=rows.by, seed=self.seed)
-        refuse_infinite(after)
-        if after.kind != before.kind and after.kind == "quantiles":  # so that scores are comparable
-            before = quantiles_of(before.quantile(after.levels), after.levels)
-        earlier, later = (self._side(replace(rows, forecasts=forecasts)) for forecasts in (before, after))
-        for name, group in (earlier["groups"] or {}).items():
-            group["after"] = {"measures": later["groups"][name]["measures"]}
-        in_sample = is_in_sample(self.map, rows)
-        map_id = self.map.method if self.map_id is None else self.map_id
-        return earlier | {"after": {**later, "groups": None}, "in_sample": in_sample, "map": map_id}
-
-    def _side(self, unchecked: ForecastRows) -> dict[str, Any]:
-        rows, names = read_rows(unchecked, interval=LEVEL, seed=self.seed)
-        requests = read_measure_requests(measures_of(unchecked.forecasts.kind, by=unchecked.by is not None))
-        shown = times_with_weight(unchecked.times, unchecked.weights)
-        drawn_without = {"fan"} if unchecked.times is None else set()
-        pictures = read_distribution_diagrams([name for name in DISTRIBUTION_DIAGRAMS if name not in drawn_without])
-        plain = replace(rows, level=None, by=None)
-        diagrams = {request.key: drawn(request, plain, shown) for request in pictures}
-        return report_of(rows, names, requests).to_dict() | {"diagrams": diagrams, "intervals": widening(rows)}
-
-    def recommendation(self, rows: ForecastRows) -> dict[str, Any]:
-        """Compare maps by their cross-fitted gain, and recommend the simplest that is about as good as the best.
-
-        A map is recommended if its gain is above 0 by a one-sided test at 2.5 %, corrected for the number of maps, and
-        at most one standard error below the largest gain; otherwise ``identity``. Rows of a cluster are in one fold.
-        """
-        if len(rows) > MOST_ROWS:
-            random, chosen = np.random.default_rng(self.seed), np.zeros(len(rows), np.bool_)
-            chosen[random.choice(len(rows), MOST_ROWS, replace=False)] = True
-            rows = replace(rows, observed=np.asarray(rows.observed)).taken(chosen)
-        kind = rows.forecasts.kind
-        own: dict[str, Any] = {} if kind == "normal" else {"support": self.support, "scale": self.scale}
-        candidates: list[dict[str, Any]] = []
-        for method in COMPARED[kind]:
-            try:
-                fitting = DistributionFitting.read(method, {}, seed=self.seed, **own)
-                fitted = fitting.run(fitting.check(rows))
-                candidates.append({"method": method, "gain": fitted.diagnostics.get("held_out_gain"), "problem": None})
-            except CalibrationError as error:
-                candidates.append({"method": method, "gain": None, "problem": error.detail})
-        z = float(ndtri(1.0 - 0.025 / len(candidates)))
-        known = [candidate for candidate in candidates if candidate["gain"] is not None]
-        proven = [
-            candidate for candidate in known if candidate["gain"]["gain"] > z * candidate["gain"]["standard_error"]
-        ]
-        best = max(proven, key=lambda candidate: float(candidate["gain"]["gain"]), default=None)
-        recommended = "identity"
-        if best is not None:
-            least = best["gain"]["gain"] - best["gain"]["standard_error"]
-            recommended = next(candidate["method"] for candidate in proven if candidate["gain"]["gain"] >= least)
-        options = {"scale": self.scale} if self.scale != "identity" and kind != "normal" else {}
-        bounded = any(end is not None for end in self.support)
-        return {
-            "recommended": recommended,
-            "n": len(rows),
-            "z": z,
-            "candidates": candidates,
-            "options": options | ({"support": list(self.support)} if bounded else {}),
-            "by": rows.by is not None,
-            "clusters": rows.clusters is not None,
-        }
-
-
-def widening(rows: MeasuredForecasts) -> dict[str, Any] | None:
-    """Return the level of the central intervals and the ``factor`` that makes them cover as often as promised.
-
-    The factor multiplies the distance of each end from the median, or from the middle of an interval. Also the share of
-    outcomes ``above`` the median. None if no two levels are symmetric.
-    """
-    forecasts, y = rows.forecasts, rows.y
-    try:
-        level = scores.level_of(forecasts)
-        low, high = scores.central(forecasts, level)
-    except CalibrationError:
-        return None
-    has_median = forecasts.kind != "interval"
-    middle = forecasts.quantile(np.array([0.5]))[:, 0] if has_median else 0.5 * (low + high)
-    w = np.ones(len(y)) if rows.w is None else rows.w
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(y >= middle, (y - middle) / (high - middle), (middle - y) / (middle - low))
-    ratio = np.where(y == middle, 0.0, ratio)
-    order = np.argsort(ratio, kind="stable")
-    at = int(np.searchsorted(np.cumsum(w[order]), level * w.sum() * (1.0 - 1e-12)))
-    factor = float(ratio[order][min(at, len(y) - 1)])
-    above = float(w @ ((y > middle) + 0.5 * (y == middle)) / w.sum()) if has_median else None
-    return {"level": level, "factor": factor if np.isfinite(factor) and factor > 0.0 else None, "above": above}
-
 
 # --- The verdict in words
 
@@ -219,7 +36,7 @@ def widening(rows: MeasuredForecasts) -> dict[str, Any] | None:
 def verdict(side: Mapping[str, Any], *, in_sample: bool = False) -> Verdict:
     """Return the verdict on one side of a report; ``in_sample`` if a map was fitted to these rows."""
     n, intervals = side["n"], side["intervals"]
-    test = side["measures"]["quantile-calibration-error"]
+    test = side["measures"][_ERROR]
     p = None if in_sample else test.get("p_value")
     coverage, measure = _coverage(side), side["measures"]["coverage"]
     reasons = []
@@ -374,72 +191,44 @@ def _signed_percent(share: float) -> str:
 # --- Code that reproduces the report
 
 
-def report_options(kind: str, columns: Sequence[str], seed: int) -> dict[str, Any]:
-    """Return the options of a ``ReportSubject`` of rows with these ``columns``."""
-    return {
-        "prediction_kind": "regression",
-        "kind": kind,
-        "columns": [name for name in ("weights", "groups", "clusters", "by") if name in columns],
-        "measures": measures_of(kind, by="by" in columns),
-        "interval": LEVEL,
-        "seed": seed,
-    }
-
-
-_FILE = {"weights": "rows.weights", "groups": "rows.groups", "clusters": "rows.clusters", "by": "rows.by"}
-
-
 def _arguments(about: ReportSubject) -> list[str]:
     """Return the forecasts, and the other columns that the report used, as arguments."""
-    fields = FIELDS[about.options["kind"]]
-    own = [f"{name}=rows.forecasts.{name}" if about.loading else f"{name}={name}" for name in fields]
-    used = [name for name in _FILE if name in about.options["columns"]]
+    where, forecasts = ("rows.", "rows.forecasts.") if about.loading else ("", "")
+    own = [f"{name}={forecasts}{name}" for name in FIELDS[about.options["kind"]]]
     kind = [] if about.weights is None else [f"weights_kind={about.weights!r}"]
-    return [*own, *(f"{name}={_FILE[name] if about.loading else name}" for name in used), *kind]
+    return [*own, *(f"{name}={where}{name}" for name in about.options["columns"]), *kind]
 
 
 def _python(about: ReportSubject) -> list[str]:
-    lines = list(about.loading) or ["import calibrant", ""]
-    observed = "rows.observed" if about.loading else "observed"
-    arguments = _arguments(about)
-    measures = about.options["measures"]
-    call = [
-        "report = calibrant.evaluate_distribution(",
-        f"    {observed},",
-        *(f"    {argument}," for argument in arguments),
-    ]
-    options = [f"    measures={measures!r},", f"    interval={LEVEL},", f"    seed={about.options['seed']},", ")"]
-    after = []
+    call = ["report = calibrant.evaluate_distribution(", f"    {'rows.' if about.loading else ''}observed,"]
+    call += [f"    {argument}," for argument in _arguments(about)]
+    call += [f"    measures={about.options['measures']!r},", f"    interval={LEVEL},"]
+    call += [f"    seed={about.options['seed']},", ")"]
     if about.applying is not None:
-        own = [
-            argument
-            for argument in _arguments(about)
-            if argument.split("=")[0] in (*FIELDS[about.options["kind"]], "by")
-        ]
-        after = [f"fitted = {about.applying}", f"after = fitted.apply({', '.join(own)})"]
-    return [*lines, "", *call, *options, *after] if about.loading else [*lines, *call, *options, *after]
+        names = (*FIELDS[about.options["kind"]], "by")
+        own = [argument for argument in _arguments(about) if argument.split("=")[0] in names]
+        call += [f"fitted = {about.applying}", f"after = fitted.apply({', '.join(own)})"]
+    return [*(about.loading or ["import calibrant"]), "", *call]
 
 
-def _fitting(report: Mapping[str, Any], about: ReportSubject) -> list[str]:
-    recommendation = report.get("recommendation")
+def _fitting(recommendation: Mapping[str, Any] | None, about: ReportSubject) -> list[str]:
     if recommendation is None or recommendation["recommended"] == "identity":
         return []
-    observed = "rows.observed" if about.loading else "observed"
     unused = ("groups=",) if recommendation["by"] else ("groups=", "by=")
     used = [argument for argument in _arguments(about) if not argument.startswith(unused)]
-    options = [
-        f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in recommendation["options"].items()
-    ]
-    call = [f'fitted = calibrant.fit_distribution("{recommendation["recommended"]}", {observed},']
-    return [*about.loading, *([""] if about.loading else []), *call, f"    {', '.join([*used, *options])})"]
+    options = recommendation["options"].items()
+    used += [f"{name}={tuple(value) if name == 'support' else value!r}" for name, value in options]
+    observed = "rows.observed" if about.loading else "observed"
+    call = f'fitted = calibrant.fit_distribution("{recommendation["recommended"]}", {observed},'
+    return [*about.loading, *([""] if about.loading else []), call, f"    {', '.join(used)})"]
 
 
-# --- HTML
+# --- The page
 
 
 def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
-    """Return the values of the templates that differ from those of classes."""
-    after = report.get("after")
+    """Return the values of the templates."""
+    after, keys = report.get("after"), [key for key in MEASURES[report["kind"]] if key in (*_PROPER, "coverage")]
     options = {name: value for name, value in about.options.items() if name != "columns"}
     command = [] if about.command is None else [about.command]
     return {
@@ -447,10 +236,10 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
         "verdict_after": None if after is None else verdict(after, in_sample=report["in_sample"]),
         "improved": _improved(report),
         "advice": advice(report),
-        "fitting": _fitting(report, about),
-        "figures": figures(report, about, CAPTIONS, _title),
+        "fitting": _fitting(report.get("recommendation"), about),
+        "figures": figures(report, about, DISTRIBUTION_DIAGRAMS, _title),
         "measures": measured(report, DISTRIBUTION_MEASURES),
-        "groups": grouped(report, DISTRIBUTION_MEASURES, (*_scores(report), _ERROR), _ERROR, _of_groups),
+        "groups": grouped(report, DISTRIBUTION_MEASURES, (*keys, _ERROR), _ERROR, _of_groups),
         "coverage_by": _coverage_by(report),
         "facts": _facts(report, about),
         "reproduction": Reproduction(in_words(options), command, [], [], _python(about)),
@@ -459,15 +248,6 @@ def shown(report: Mapping[str, Any], about: ReportSubject) -> dict[str, Any]:
 
 def _title(report: Mapping[str, Any], side: Mapping[str, Any], _: ReportSubject, name: str | None) -> Caption:
     return Caption(report["n"], side["kind"], name)
-
-
-#: The measure by which groups are ranked.
-_ERROR = "quantile-calibration-error"
-
-
-def _scores(report: Mapping[str, Any]) -> list[str]:
-    """Return the measures of groups beside their calibration error."""
-    return [key for key in MEASURES[report["kind"]] if key in (*_PROPER, "coverage")]
 
 
 def _improved(report: Mapping[str, Any]) -> tuple[str, ...]:
@@ -544,13 +324,8 @@ def _of_groups(side: lookup.GroupSide) -> tuple[str, ...]:
 
 
 def _facts(report: Mapping[str, Any], about: ReportSubject) -> list[tuple[str, str]]:
-    kinds = {
-        "normal": "means and variances of normal distributions",
-        "quantiles": "quantiles",
-        "samples": "samples",
-        "interval": "central intervals",
-    }
-    facts = [("Rows", numbers.count(report["n"])), ("Forecasts", kinds[report["kind"]])]
+    named = {"normal": "means and variances of normal distributions", "interval": "central intervals"}
+    facts = [("Rows", numbers.count(report["n"])), ("Forecasts", named.get(report["kind"], report["kind"]))]
     shown = report["diagrams"]["quantile-reliability"]["data"]
     if report["kind"] == "quantiles" and shown is not None:
         levels = shown["levels"]
