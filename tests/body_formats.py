@@ -27,37 +27,37 @@ from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
 
 JSON, NPZ, NPY = JSON_FORMAT.media_type, NPZ_FORMAT.media_type, NPY_FORMAT.media_type
 ARROW, PARQUET, CSV = ARROW_FORMAT.media_type, PARQUET_FORMAT.media_type, CSV_FORMAT.media_type
-NDJSON, JSONL = (one.media_type for one in FORMATS_OF_LINES)
+NDJSON, JSONL = (lines.media_type for lines in FORMATS_OF_LINES)
 
 Arrays = Mapping[str, Any]
 Documents = Sequence[Mapping[str, Any]]
 
 
 def npz_of(save: Any = np.savez, **arrays: Any) -> bytes:
-    out = io.BytesIO()
-    save(out, allow_pickle=False, **arrays)
-    return out.getvalue()
+    file = io.BytesIO()
+    save(file, allow_pickle=False, **arrays)
+    return file.getvalue()
 
 
 def npy_of(array: Any) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
 
 
 def arrow_of(columns: Any, pieces: int = 1, compression: str | None = None) -> bytes:
-    out = io.BytesIO()
+    file = io.BytesIO()
     table = pa.table(columns)
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         for batch in table.to_batches(max_chunksize=max(1, len(table) // pieces)):
             writer.write_batch(batch)
-    return out.getvalue()
+    return file.getvalue()
 
 
 def parquet_of(columns: Any, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), out, **options)
-    return out.getvalue()
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), file, **options)
+    return file.getvalue()
 
 
 def csv_of(columns: Arrays) -> bytes:
@@ -68,11 +68,11 @@ def csv_of(columns: Arrays) -> bytes:
         for name, array in lists.items()
         for k in range(1 if array.ndim == 1 else array.shape[1])
     }
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(named)
     writer.writerows(zip(*named.values(), strict=True))
-    return out.getvalue().encode()
+    return file.getvalue().encode()
 
 
 def _lists(arrays: Arrays) -> dict[str, Any]:

@@ -83,9 +83,9 @@ def test_the_default_base_has_a_full_version() -> None:
 
 def _store_image() -> str:
     """The Redis image that compose runs by default."""
-    found = re.fullmatch(r"\$\{CALIBRANT_REDIS_IMAGE:-(.+)\}", SERVICES["redis"]["image"])
-    assert found
-    return found[1]
+    match = re.fullmatch(r"\$\{CALIBRANT_REDIS_IMAGE:-(.+)\}", SERVICES["redis"]["image"])
+    assert match
+    return match[1]
 
 
 def test_three_quarters_of_the_memory_of_redis_are_for_data_wherever_it_is_stated() -> None:
@@ -167,9 +167,9 @@ def test_the_store_refuses_writes_well_before_its_container_ends_for_want_of_mem
         "kubernetes": (kubernetes_command(), CONTAINERS["calibrant-redis"]["resources"]["limits"]["memory"]),
     }
     for command, limit in limits.values():
-        found = re.search(r"--maxmemory (\w+)", command[-1])
-        assert found
-        assert 0.5 * _bytes(limit) <= _bytes(found[1]) <= 0.75 * _bytes(limit)
+        limit_of_store = re.search(r"--maxmemory (\w+)", command[-1])
+        assert limit_of_store
+        assert 0.5 * _bytes(limit) <= _bytes(limit_of_store[1]) <= 0.75 * _bytes(limit)
 
 
 def _default(text: Any) -> str:
@@ -178,9 +178,9 @@ def _default(text: Any) -> str:
 
 
 def _bytes(size: str) -> int:
-    found = re.fullmatch(r"(\d+)(?:g|gb|Gi)", size)
-    assert found
-    return int(found[1]) << 30
+    match = re.fullmatch(r"(\d+)(?:g|gb|Gi)", size)
+    assert match
+    return int(match[1]) << 30
 
 
 # Compose
@@ -252,15 +252,15 @@ def test_a_pod_meets_the_restricted_standard(name: str) -> None:
 
 def test_the_api_leaves_room_in_the_volume_that_a_pod_is_evicted_for() -> None:
     (most,) = (int(e["value"]) for e in CONTAINERS["calibrant-api"]["env"] if e["name"] == "CALIBRANT_MAX_SPOOL_BYTES")
-    (tmp,) = (volume for volume in PODS["calibrant-api"]["spec"]["volumes"] if volume["name"] == "tmp")
-    assert most < _bytes(tmp["emptyDir"]["sizeLimit"])
+    (temporary,) = (volume for volume in PODS["calibrant-api"]["spec"]["volumes"] if volume["name"] == "tmp")
+    assert most < _bytes(temporary["emptyDir"]["sizeLimit"])
 
 
 def test_services_budgets_and_rules_lead_to_pods_and_ports_that_are_there() -> None:
     ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in CONTAINERS.items()}
     for service in _of_kind("Service"):
-        (found,) = _selected({"matchLabels": service["spec"]["selector"]})
-        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[found]
+        (pod,) = _selected({"matchLabels": service["spec"]["selector"]})
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[pod]
     for budget in _of_kind("PodDisruptionBudget"):
         assert _selected(budget["spec"]["selector"]) == {budget["metadata"]["name"]}
     for policy in _of_kind("NetworkPolicy"):
@@ -294,7 +294,11 @@ def test_the_example_of_the_secret_holds_what_pods_ask_for_and_no_value() -> Non
     (secret,) = _of_kind("Secret")
     assert set(secret["stringData"].values()) == {""}
     references = [variable.get("valueFrom", {}) for container in CONTAINERS.values() for variable in container["env"]]
-    asked = {(found["name"], found["key"]) for found in (each.get("secretKeyRef") for each in references) if found}
+    asked = {
+        (reference["name"], reference["key"])
+        for reference in (reference_field.get("secretKeyRef") for reference_field in references)
+        if reference
+    }
     assert asked == {(secret["metadata"]["name"], key) for key in secret["stringData"]}
 
 

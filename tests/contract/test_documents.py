@@ -96,6 +96,6 @@ def test_a_stored_document_gives_the_same_results(path: Path) -> None:
     stored = json.loads(path.read_text("utf-8"))
     fitted = calibrant.load_distribution(stored["document"])
     assert fitted.to_document() == stored["document"]
-    found = fitted.apply(by=stored["by"], **stored["forecasts"])
+    calibrated = fitted.apply(by=stored["by"], **stored["forecasts"])
     for name, values in stored["calibrated"].items():
-        np.testing.assert_allclose(getattr(found, name), values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(getattr(calibrated, name), values, rtol=1e-12, atol=1e-12)

@@ -83,13 +83,13 @@ def test_every_call_has_an_example_of_what_is_sent_and_of_every_answer(openapi: 
 def test_inference_is_described_with_its_bodies_and_its_errors(openapi: dict[str, Any]) -> None:
     for path in ("/v2/models/{name}/infer", "/v2/models/{name}/versions/{version}/infer"):
         call = openapi["paths"][path]["post"]
-        taken, given = call["requestBody"]["content"], call["responses"]["200"]
-        assert set(taken) == set(given["content"]) == {"application/json", "application/octet-stream"}
+        taken, answer = call["requestBody"]["content"], call["responses"]["200"]
+        assert set(taken) == set(answer["content"]) == {"application/json", "application/octet-stream"}
         assert taken["application/json"]["schema"] == {"$ref": "#/components/schemas/InferenceRequest"}
         for example in taken["application/json"]["examples"].values():
             InferenceRequest.model_validate(example["value"], strict=True)
         header = "Inference-Header-Content-Length"
-        assert header in given["headers"]
+        assert header in answer["headers"]
         assert header in {parameter["name"] for parameter in call["parameters"]}
     for path, method, operation in operations(openapi):
         refused = [r for status, r in operation["responses"].items() if int(status) >= 400]

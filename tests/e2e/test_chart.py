@@ -120,8 +120,8 @@ def _differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
         for name in sorted(before.keys() | after.keys()):
             yield from _differences(before.get(name), after.get(name), f"{at}/{name}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for i, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, f"{at}/{i}")
+        for i, (first, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(first, other, f"{at}/{i}")
     elif before != after:
         yield at
 

@@ -86,9 +86,9 @@ def _serving(
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
-        found = re.search(r"http://\S+?:\d+", line)
-        assert found, line
-        yield process, found[0]
+        address = re.search(r"http://\S+?:\d+", line)
+        assert address, line
+        yield process, address[0]
     finally:
         if process.poll() is None:
             process.kill()
@@ -190,15 +190,15 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
         _until_ready(url)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0
-    (kept,) = data.glob("*.from-byte-*")
-    assert kept.read_bytes() == bytes(4096)
-    assert str(kept.relative_to(folder)) in (folder / "log").read_text()
+    (removed,) = data.glob("*.from-byte-*")
+    assert removed.read_bytes() == bytes(4096)
+    assert str(removed.relative_to(folder)) in (folder / "log").read_text()
 
 
 def _made_key(folder: Path, *arguments: str) -> str:
-    made = CliRunner().invoke(app, ["keys", "create", *arguments, "--data", str(folder / "data")])
-    assert made.exit_code == 0, made.stderr
-    return made.stdout.strip()
+    created = CliRunner().invoke(app, ["keys", "create", *arguments, "--data", str(folder / "data")])
+    assert created.exit_code == 0, created.stderr
+    return created.stdout.strip()
 
 
 def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_open_ones(folder: Path) -> None:

@@ -34,9 +34,9 @@ class Served:
                 stderr=log,
             )
         assert self.process.stdout is not None
-        found = re.search(r"http://\S+?:\d+", self.process.stdout.readline().decode())
-        assert found, self.log.read_text()
-        self.url = found[0]
+        address = re.search(r"http://\S+?:\d+", self.process.stdout.readline().decode())
+        assert address, self.log.read_text()
+        self.url = address[0]
 
     def child(self, what: str) -> int | None:
         """The process id of the store, the api or the worker; None while there is none."""
@@ -111,11 +111,11 @@ def test_killed_processes_are_restarted_and_no_acknowledged_work_is_lost(served:
     before = served.log.read_text().count("restarting in")
     for number, what in enumerate(["store", "api", "worker"], before + 1):
         with Calibrant(served.url) as client:
-            kept = client.fit("platt", client.upload(P, Y).id, name=f"kept-{what}")
+            fitted = client.fit("platt", client.upload(P, Y).id, name=f"kept-{what}")
         served.kill(what)
         until(served.ready)
         with Calibrant(served.url) as client:
-            assert client.map(f"kept-{what}") == kept
+            assert client.map(f"kept-{what}") == fitted
             assert client.fit("pl", client.upload(P, Y).id, timeout=600).method == "pl"
         assert served.log.read_text().count("restarting in") >= number
 

@@ -78,9 +78,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 def _link(packages: Path, *names: str) -> None:
     """Show these installed distributions in another environment, with their metadata and shared libraries."""
     for name in names:
-        found = distribution(name)
-        for top in {file.parts[0] for file in found.files or ()} - {".."}:
-            (packages / top).symlink_to(Path(str(found.locate_file(top))).resolve())
+        package = distribution(name)
+        for top in {file.parts[0] for file in package.files or ()} - {".."}:
+            (packages / top).symlink_to(Path(str(package.locate_file(top))).resolve())
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +143,10 @@ print(json.dumps({
     "line": line,
 }))
 """
-    found = json.loads(library.run(code))
-    assert Path(found["file"]).is_relative_to(library.packages)
-    assert found["installed"] == ["calibrant", "numpy", "scipy"]
-    assert found["line"] == "pip install 'calibrant[torch]'"
+    state = json.loads(library.run(code))
+    assert Path(state["file"]).is_relative_to(library.packages)
+    assert state["installed"] == ["calibrant", "numpy", "scipy"]
+    assert state["line"] == "pip install 'calibrant[torch]'"
 
 
 @pytest.fixture
@@ -163,9 +163,9 @@ def url(server: Environment) -> Iterator[str]:
         try:
             assert process.stdout is not None
             line = process.stdout.readline().decode()
-            found = re.search(r"http://\S+?:\d+", line)
-            assert found, line + (server.root / "log").read_text("utf-8")
-            yield found[0]
+            address = re.search(r"http://\S+?:\d+", line)
+            assert address, line + (server.root / "log").read_text("utf-8")
+            yield address[0]
             process.terminate()
             assert process.wait(timeout=120) == 0
         finally:

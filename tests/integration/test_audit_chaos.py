@@ -93,8 +93,8 @@ class MapChanges:
 
     def _listed(self, limit: int) -> list[dict[str, Any]]:
         response = self._http.get("/maps", params={"name": self._name, "limit": limit})
-        items: list[dict[str, Any]] = response.json()["items"] if response.is_success else []
-        return items
+        records: list[dict[str, Any]] = response.json()["items"] if response.is_success else []
+        return records
 
 
 def kill(running: Stack) -> None:

@@ -70,8 +70,8 @@ def _sent(api: httpx.Client, method: str, path: str, credential: str, **about: A
 def _log(api: httpx.Client, reader: NewKey, **query: str) -> list[dict[str, Any]]:
     response = _sent(api, "GET", "/audit", reader.text, params=query)
     assert response.status_code == 200, response.text
-    items: list[dict[str, Any]] = response.json()["items"]
-    return items
+    entries: list[dict[str, Any]] = response.json()["items"]
+    return entries
 
 
 def _fit(api: httpx.Client, key: NewKey, note: str = "") -> None:
@@ -172,11 +172,11 @@ def test_filters_find_the_changes_of_a_key_and_of_a_request(
     assert [(entry["action"], entry["note"]) for entry in by_id] == [("map-fitted", "nightly")]
     assert by_id == _log(api, auditor, actor="fitter")
     assert _log(api, auditor, key=keys["fitter"].record.id, request_id="release-1") == []
-    for option, value, action in (
+    for option, wanted, action in (
         ("--key", keys["fitter"].record.id, "key-rotated"),
         ("--request-id", "release-1", "alias-moved"),
     ):
-        arguments = ["audit", option, value, "--most", "1", "--json", "--server", str(api.base_url)]
+        arguments = ["audit", option, wanted, "--most", "1", "--json", "--server", str(api.base_url)]
         shown = CliRunner().invoke(command, arguments, env={"CALIBRANT_API_KEY": auditor.text})
         assert json.loads(shown.stdout)["action"] == action, shown.stderr
 

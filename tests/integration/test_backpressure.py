@@ -82,8 +82,8 @@ def test_fifty_concurrent_posts_queue_exactly_the_bound_of_the_tenant(redis: Red
 
 
 def test_the_bound_of_all_jobs_holds_over_tenants_and_processes(redis: Redis, redis_url: str) -> None:
-    made = ApiKeyStore(redis)
-    keys = [made.create(name, tenant=name, scope="write").text for name in ("one", "other")]
+    key_store = ApiKeyStore(redis)
+    keys = [key_store.create(name, tenant=name, scope="write").text for name in ("one", "other")]
     with (
         _api(redis_url, max_queued_jobs=7) as first,
         _api(redis_url, max_queued_jobs=7) as second,

@@ -43,7 +43,7 @@ def test_boolean_labels_are_stored_and_fitted_as_numbers(http: httpx.Client, kin
             for y in (Y, Y.astype(int))
         ]
     else:
-        fits = [_send(http, "/maps", kind, each, **query).json() for each in (rows, whole)]
+        fits = [_send(http, "/maps", kind, body, **query).json() for body in (rows, whole)]
     assert fits[0]["digest"] == fits[1]["digest"]
 
 

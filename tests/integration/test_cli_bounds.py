@@ -28,14 +28,14 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("on_server", [False, True])
 def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_server: bool) -> None:
-    where, out = [str(file.with_name("map.json"))], file.with_name("out.csv")
+    where, output = [str(file.with_name("map.json"))], file.with_name("out.csv")
     if on_server:
         with httpx.Client(base_url=service.url, timeout=60) as http:
             answer = http.post("/maps/import", json={"document": FITTED.to_document()})
             where = [body_of(answer, 201)["id"], "--server", service.url]
-    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--out", str(out), "--map", *where])
+    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--out", str(output), "--map", *where])
     assert done.exit_code == 0, done.output
-    table = np.genfromtxt(out, delimiter=",", names=True)
+    table = np.genfromtxt(output, delimiter=",", names=True)
     assert table.dtype.names == ("id", "p", "calibrated", "calibrated_p0", "calibrated_p1")
     low, high = FITTED.bounds(P)
     for name, expected in (("", FITTED.apply(P)), ("_p0", low), ("_p1", high)):

@@ -28,9 +28,9 @@ def csv(tmp_path: Path) -> Path:
 
 
 def _run(server: str | None, *arguments: str | Path) -> Result:
-    found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
-    assert found.exit_code == 0, found.stderr
-    return found
+    finished = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+    assert finished.exit_code == 0, finished.stderr
+    return finished
 
 
 @pytest.mark.slow
@@ -42,18 +42,18 @@ def test_an_evaluation_is_the_same_with_a_server(service: Stack, csv: Path) -> N
 def test_coverage_by_a_column_is_the_same_with_a_server(service: Stack, csv: Path) -> None:
     request = json.dumps({"name": "conditional-coverage", "by": "column", "n_bins": 4})
     asked = ("evaluate", csv, "--regression", "--by", "day", "--measure", request, "--json")
-    found = json.loads(_run(None, *asked).stdout)["measures"]["conditional-coverage"]
-    assert found["parts"]["name"] == ["0 to 59", "60 to 119", "120 to 179", "180 to 239"]
-    assert json.loads(_run(service.url, *asked).stdout)["measures"]["conditional-coverage"] == found
+    measure = json.loads(_run(None, *asked).stdout)["measures"]["conditional-coverage"]
+    assert measure["parts"]["name"] == ["0 to 59", "60 to 119", "120 to 179", "180 to 239"]
+    assert json.loads(_run(service.url, *asked).stdout)["measures"]["conditional-coverage"] == measure
 
 
 def test_a_map_of_a_server_is_fitted_applied_and_evaluated(service: Stack, csv: Path, tmp_path: Path) -> None:
     local = tmp_path / "map.json"
     _run(None, "fit", csv, "--regression", "--method", "variance-scaling", "--out", local)
     fit = ("fit", csv, "--regression", "--method", "variance-scaling", "--name", "narrow-forecasts", "--holdout", "0.5")
-    made = _run(service.url, *fit)
-    assert made.stdout.startswith("narrow-forecasts:")
-    assert "held-out" in made.stderr
+    fitted = _run(service.url, *fit)
+    assert fitted.stdout.startswith("narrow-forecasts:")
+    assert "held-out" in fitted.stderr
     whole = _run(service.url, "fit", csv, "--regression", "--method", "variance-scaling").stdout.strip()
     here = _run(None, "calibrate", csv, "--map", local)
     assert _run(service.url, "calibrate", csv, "--map", whole).stdout == here.stdout
@@ -71,11 +71,11 @@ def test_a_map_of_a_server_is_fitted_applied_and_evaluated(service: Stack, csv: 
 @pytest.mark.slow
 def test_a_diagram_and_a_report_come_from_the_server(service: Stack, csv: Path, tmp_path: Path) -> None:
     for name in ("pit", "fan"):
-        out = tmp_path / f"{name}.svg"
-        _run(service.url, "diagram", csv, "--regression", "--diagram", name, "--time", "day", "--out", out)
-        assert out.read_bytes().startswith(b"<svg")
-    out = tmp_path / "report.html"
-    _run(service.url, "report", csv, "--regression", "--out", out)
-    page = out.read_text("utf-8")
+        output = tmp_path / f"{name}.svg"
+        _run(service.url, "diagram", csv, "--regression", "--diagram", name, "--time", "day", "--out", output)
+        assert output.read_bytes().startswith(b"<svg")
+    output = tmp_path / "report.html"
+    _run(service.url, "report", csv, "--regression", "--out", output)
+    page = output.read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert re.search("intervals contain", page)

@@ -46,8 +46,13 @@ def monitor(either: Calibrant) -> Iterator[str]:
 
 def test_a_monitor_is_made_read_changed_listed_and_forgotten(either: Calibrant) -> None:
     asked: dict[str, Any] = {"windows": [{"name": "last", "rows": 1000}], "measures": ["ece", "brier"], "interval": 0.9}
-    made = either.create_monitor("client", description="first", horizon=3600, reduction="binary", **asked)
-    assert (made.name, made.horizon, made.measures, made.windows[0].rows) == ("client", 3600, ["ece", "brier"], 1000)
+    monitor = either.create_monitor("client", description="first", horizon=3600, reduction="binary", **asked)
+    assert (monitor.name, monitor.horizon, monitor.measures, monitor.windows[0].rows) == (
+        "client",
+        3600,
+        ["ece", "brier"],
+        1000,
+    )
     with pytest.raises(ProblemResponse) as refusal:
         either.create_monitor("client")
     assert refusal.value.code == "monitor-exists"
@@ -111,7 +116,7 @@ def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None
     frame = reading.to_frame()
     whole = frame[frame.group.isna()].set_index("measure")
     measures = reading.windows[0].measures
-    assert whole.value.to_dict() == {key: one.value for key, one in measures.items()}
+    assert whole.value.to_dict() == {key: measure.value for key, measure in measures.items()}
     assert (whole.low["ece"], whole.high["ece"]) == measures["ece"].interval
     assert (set(frame.group.dropna()), whole.rows["ece"]) == ({"a", "b"}, 500)
     points = series.to_frame()
@@ -212,8 +217,8 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     name = f"sampled-{time.time_ns()}"  # its maps stay
     logits, labels = drawn(3000, 1)
     reference = {"batch": either.upload(logits, labels, scale="logit").id}
-    made = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
-    assert made.reservoir == 2000
+    monitor = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
+    assert monitor.reservoir == 2000
     window = drawn(1500, 2, kept=0.2)[0]
     either.send_predictions(name, [f"row-{i}" for i in range(1500)], window)
     assert either.recalibrate(name, correction="label-shift").number == 1

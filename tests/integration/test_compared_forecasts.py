@@ -35,8 +35,8 @@ def rows() -> dict[str, Any]:
 @pytest.fixture
 def others(api: httpx.Client, rows: dict[str, Any]) -> list[str]:
     """Batches with variances that are right, and with means of 0."""
-    made = [rows | {"variance": [4.0] * N}, rows | {"mean": [0.0] * N}]
-    return [api.post("/batches", json=REGRESSION | body).json()["id"] for body in made]
+    bodies = [rows | {"variance": [4.0] * N}, rows | {"mean": [0.0] * N}]
+    return [api.post("/batches", json=REGRESSION | body).json()["id"] for body in bodies]
 
 
 def _refusal(response: httpx.Response) -> tuple[int, str]:
@@ -47,13 +47,13 @@ def _refusal(response: httpx.Response) -> tuple[int, str]:
 
 def test_the_answer_is_that_of_the_library(api: httpx.Client, rows: dict[str, Any], others: list[str]) -> None:
     asked = {"against": others, "interval": 0.9, "clusters": [str(i // 3) for i in range(N)]}
-    found = api.post("/evaluate", json=REGRESSION | rows | asked)
-    assert found.status_code == 200, found.text
+    answer = api.post("/evaluate", json=REGRESSION | rows | asked)
+    assert answer.status_code == 200, answer.text
     own = {name: rows[name] for name in ("mean", "variance")}
-    given = {"forecasts": own, others[0]: own | {"variance": [4.0] * N}, others[1]: own | {"mean": [0.0] * N}}
-    expected = calibrant.compare_distributions(rows["observed"], given, interval=0.9, clusters=asked["clusters"])
-    assert found.json()["comparison"] == json.loads(json.dumps(expected.to_dict()))
-    assert found.json()["comparison"]["ranking"][0] == others[0]
+    forecasts = {"forecasts": own, others[0]: own | {"variance": [4.0] * N}, others[1]: own | {"mean": [0.0] * N}}
+    expected = calibrant.compare_distributions(rows["observed"], forecasts, interval=0.9, clusters=asked["clusters"])
+    assert answer.json()["comparison"] == json.loads(json.dumps(expected.to_dict()))
+    assert answer.json()["comparison"]["ranking"][0] == others[0]
     plain = api.post("/evaluate", json=REGRESSION | rows).json()
     assert "comparison" not in plain
 
@@ -62,8 +62,8 @@ def test_a_job_gives_the_same_answer_and_holds_its_batches(service: Stack, rows:
     with httpx.Client(base_url=service.url, timeout=600) as http:
         other = rows | {"variance": [4.0] * N}
         own, against = (http.post("/batches", json=REGRESSION | body).json()["id"] for body in (rows, other))
-        made = http.post("/maps", json=REGRESSION | {"batch": own, "method": "variance-scaling"}).json()["id"]
-        asked = REGRESSION | {"batch": own, "against": [against], "map": made, "score": "log-score", "lags": 2}
+        map_id = http.post("/maps", json=REGRESSION | {"batch": own, "method": "variance-scaling"}).json()["id"]
+        asked = REGRESSION | {"batch": own, "against": [against], "map": map_id, "score": "log-score", "lags": 2}
         at_once = http.post("/evaluate", json=asked).json()
         assert list(at_once["comparison"]["means"]) == ["forecasts", "calibrated", against]
         assert (at_once["comparison"]["score"], at_once["comparison"]["lags"]) == ("log-score", 2)
@@ -144,22 +144,22 @@ def test_the_query_names_batches_and_the_client_has_the_same_answer(service: Sta
         query = {**REGRESSION, "against": ",".join(others), "lags": "1"}
         sent = http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"})
         assert sent.status_code == 200, sent.text
-        found = client.evaluate_distribution(**rows, against=others, lags=1)
-    assert found.comparison is not None
-    assert found.comparison.to_dict() == sent.json()["comparison"]
+        report = client.evaluate_distribution(**rows, against=others, lags=1)
+    assert report.comparison is not None
+    assert report.comparison.to_dict() == sent.json()["comparison"]
 
 
 # --- The command line
 
 
 def _files(folder: Path, rows: dict[str, Any]) -> list[Path]:
-    made = []
+    paths = []
     for name, std in (("first", 1.0), ("second", 2.0)):
         lines = [f"{y!r},{m!r},{std}" for y, m in zip(rows["observed"], rows["mean"], strict=True)]
         path = folder / f"{name}.csv"
         path.write_text("\n".join(["observed,mean,std", *lines, ""]))
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def _run(server: str | None, *arguments: str | Path) -> Result:

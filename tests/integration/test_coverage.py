@@ -38,8 +38,8 @@ BODY: dict[str, Any] = {
 
 
 def _expected(**options: Any) -> dict[str, Any]:
-    found = calibrant.evaluate_sets(MEMBERS, LABELS, groups=GROUPS, **{"alpha": 0.2, **options}).to_dict()
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    report = calibrant.evaluate_sets(MEMBERS, LABELS, groups=GROUPS, **{"alpha": 0.2, **options}).to_dict()
+    return json.loads(json.dumps(report))  # type: ignore[no-any-return]
 
 
 def test_the_response_has_the_numbers_of_the_library(http: httpx.Client) -> None:
@@ -156,7 +156,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [NAMES[label], *row.astype(int).tolist(), group]
         for label, row, group in zip(LABELS, MEMBERS, GROUPS, strict=True)
     ]
-    lines = [",".join(map(str, each)) for each in cells]
+    lines = [",".join(map(str, row)) for row in cells]
     path.write_text("\n".join(["y,ant,bee,cat,g", *lines, ""]), "utf-8")
     return path
 

@@ -59,7 +59,7 @@ def test_curves_of_models_are_those_of_the_library(http: httpx.Client, client: C
     assert problem_of(http.post("/decisions", json=body | {"costs": [1, 2]})) == (422, "invalid-field", "/models")
 
 
-@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda one: next(iter(one)))
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: next(iter(criterion)))
 def test_a_threshold_is_that_of_the_library(client: Calibrant, criterion: dict[str, Any]) -> None:
     local = calibrant.best_threshold(P, Y, seed=3, **criterion).to_dict()
     assert client.best_threshold(predictions=P, labels=Y, seed=3, **criterion).to_dict() == local
@@ -70,9 +70,9 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
     names = np.array(["bird", "cat", "dog"])
     labels = names[probs.argmax(axis=1)].tolist()
     body = {"predictions": probs.tolist(), "labels": labels, "class_names": names.tolist(), "reduction": "class:dog"}
-    found = body_of(http.post("/decisions", json=body | {"capacity": 5}))
+    decision = body_of(http.post("/decisions", json=body | {"capacity": 5}))
     named: dict[str, Any] = {"class_names": names.tolist(), "reduction": "class:dog"}
-    assert found == calibrant.best_threshold(probs, labels, capacity=5, **named).to_dict()
+    assert decision == calibrant.best_threshold(probs, labels, capacity=5, **named).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
     ],
 )
 def test_invalid_fields_are_named(http: httpx.Client, change: dict[str, Any], code: str, pointer: str) -> None:
-    status, found, place = problem_of(http.post("/decisions", json=ROWS | change))
-    assert (status, found) == (422, code)
+    status, problem, place = problem_of(http.post("/decisions", json=ROWS | change))
+    assert (status, problem) == (422, code)
     assert place.startswith(pointer)
 
 
 def test_rows_without_labels_or_of_an_unknown_batch_are_refused(http: httpx.Client) -> None:
-    found = problem_of(http.post("/decisions", json={"predictions": ROWS["predictions"], "capacity": 3}))
-    assert found == (422, "invalid-field", "/labels")
-    found = problem_of(http.post("/decisions", json={"batch": "batch_0", "capacity": 3}))
-    assert found == (422, "unknown-batch-reference", "/batch")
+    problem = problem_of(http.post("/decisions", json={"predictions": ROWS["predictions"], "capacity": 3}))
+    assert problem == (422, "invalid-field", "/labels")
+    problem = problem_of(http.post("/decisions", json={"batch": "batch_0", "capacity": 3}))
+    assert problem == (422, "unknown-batch-reference", "/batch")
 
 
 # --- The command
@@ -178,10 +178,10 @@ def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, fla
     ],
 )
 def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: str) -> None:
-    found = _run(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
-    assert found.exit_code != 0
-    assert text in found.stderr
-    assert found.stdout == ""
+    refused = _run(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
+    assert refused.exit_code != 0
+    assert text in refused.stderr
+    assert refused.stdout == ""
 
 
 @pytest.mark.parametrize("command", [("decide",), ("decide", "--costs", "1,4"), ("report", "--costs", "1,4")])

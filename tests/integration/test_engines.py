@@ -234,18 +234,18 @@ def test_results_of_a_cluster_differ_from_those_of_a_tally(served: httpx.Client,
     columns = {"predictions": "score", "labels": "outcome"}
     with Calibrant(str(served.base_url), timeout=600) as client:  # which waits for jobs
         answer = client.evaluate(source=_source(), **options)
-        made = client.fit("beta", source=_source(columns=columns))
+        record = client.fit("beta", source=_source(columns=columns))
         local = client.evaluate(source=_source(engine="local"), measures=["ece"])
     assert answer.basis is not None
     assert (answer.basis.engine, answer.basis.form, answer.basis.rows) == ("dask", "tally", N)
     report = calibrant.evaluate_tally(whole, **options)
-    for key, result in report.measures.items():
-        assert answer.measures[key].value == pytest.approx(result.value, rel=1e-12, abs=1e-15)
-        assert answer.measures[key].interval == pytest.approx(result.interval, rel=1e-12, abs=1e-15)
+    for key, estimate in report.measures.items():
+        assert answer.measures[key].value == pytest.approx(estimate.value, rel=1e-12, abs=1e-15)
+        assert answer.measures[key].interval == pytest.approx(estimate.interval, rel=1e-12, abs=1e-15)
     assert set(answer.groups or ()) == {"de", "no"}
     fitted = calibrant.fit_tally(whole, "beta")
-    assert made.n == N
-    assert_allclose(calibrant.load(made.document).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
+    assert record.n == N
+    assert_allclose(calibrant.load(record.document).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
     assert local.basis is not None
     assert (local.basis.engine, local.n) == ("local", N)
 

@@ -85,15 +85,15 @@ def _zstd_bomb() -> bytes:
 
 def _zipped(stated: int) -> bytes:
     """A member that unpacks to 64 MB, and says that it has as many bytes as ``stated``."""
-    out = io.BytesIO()
+    file = io.BytesIO()
     with (
-        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("predictions.npy", "w") as member,
     ):
         member.write(_forged_npy(f"({2**23},)")[:128])
         for _ in range(4):
             member.write(ZEROS)
-    body = bytearray(out.getvalue())
+    body = bytearray(file.getvalue())
     directory = body.rindex(b"PK\1\2")
     body[directory + 24 : directory + 28] = stated.to_bytes(4, "little")
     return bytes(body)
@@ -105,11 +105,11 @@ def _forged_npy(shape: str) -> bytes:
 
 
 def _npz_of_true() -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("predictions.npy", _forged_npy("(True,)")[: 128 + 8])
         archive.writestr("labels.npy", _forged_npy("(True,)")[: 128 + 8])
-    return out.getvalue()
+    return file.getvalue()
 
 
 def _lying_arrow() -> bytes:
@@ -320,10 +320,10 @@ def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx
 
 def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "isotonic"}
-    made = http.post("/maps", json=fit)
-    assert made.status_code == 201
+    fitted = http.post("/maps", json=fit)
+    assert fitted.status_code == 201
     for predictions in (P[:50], np.tile(P, 20)):
-        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": made.json()["id"]}}
+        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": fitted.json()["id"]}}
         sent = {"Content-Type": NPZ}
         plain = http.post("/calibrate", headers=sent, **content)
         assert plain.headers["content-type"] == JSON
@@ -334,6 +334,6 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
             np.testing.assert_array_equal(archive["predictions"], expected)
         table = pa.ipc.open_stream(streamed.content).read_all()
         np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
-        assert table.schema.metadata == {b"map": made.json()["id"].encode()}
+        assert table.schema.metadata == {b"map": fitted.json()["id"].encode()}
         refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)
         assert _code(refused) == (406, "not-acceptable")

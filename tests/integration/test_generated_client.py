@@ -27,7 +27,7 @@ from tests.openapi.through import GeneratedClient
 pytestmark = pytest.mark.slow
 
 #: Bodies of these types are sent by libraries. The generator knows one binary type, which its configuration says.
-BINARY = {each.media_type for each in FORMATS if not each.options_in_body} - {"application/x-npz"}
+BINARY = {body_format.media_type for body_format in FORMATS if not body_format.options_in_body} - {"application/x-npz"}
 
 
 @pytest.fixture(scope="module")

@@ -81,10 +81,10 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
                 sent = {"json": options["json"] | {"map": reference}}
             else:
                 sent = options | {"params": {"map": reference}}
-            expected, found = http.post("/calibrate", **sent), ask(app, ("POST", "/calibrate", sent))[0]
-            assert (found.status_code, found.content) == (expected.status_code, expected.content), name
+            expected, answer = http.post("/calibrate", **sent), ask(app, ("POST", "/calibrate", sent))[0]
+            assert (answer.status_code, answer.content) == (expected.status_code, expected.content), name
             same = ("content-type", "vary", "calibrant-map")
-            assert [found.headers.get(key) for key in same] == [expected.headers.get(key) for key in same]
+            assert [answer.headers.get(key) for key in same] == [expected.headers.get(key) for key in same]
 
 
 #: A few scores in the body of each protocol, by path; "MAP" is the name of a map.
@@ -168,8 +168,8 @@ def test_tritons_client_infers_with_every_map(files: Any) -> None:
             assert client.is_model_ready(name)
             tensor = tritonclient.http.InferInput("predictions", list(values.shape), "FP64")
             tensor.set_data_from_numpy(values)
-            found = client.infer(name, [tensor]).as_numpy("predictions")
-            np.testing.assert_array_equal(found, hosted()[name].apply(values))
+            calibrated = client.infer(name, [tensor]).as_numpy("predictions")
+            np.testing.assert_array_equal(calibrated, hosted()[name].apply(values))
         assert client.get_model_metadata("pets")["parameters"]["class_names"] == '["cat","dog","bird"]'
         assert not client.is_model_ready("nothing")
         client.close()
@@ -216,10 +216,10 @@ def test_kserve_predicts_one_prediction_per_instance(name: str, field: str) -> N
 
 def test_instances_with_the_names_of_classes_in_any_order_give_predictions_with_names() -> None:
     app, expected = host_of("pets", "top"), hosted()["pets"].apply(SOME)
-    objects = [dict(reversed(one.items())) for one in _objects(SOME)]
+    objects = [dict(reversed(instance.items())) for instance in _objects(SOME)]
     named = post(app, "/v1/models/pets:predict", {"instances": objects}).json()["predictions"]
     assert named == _objects(expected)
-    assert [list(one) for one in named] == [list(CLASSES)] * len(SOME)
+    assert [list(prediction) for prediction in named] == [list(CLASSES)] * len(SOME)
     event = post(app, "/v1/models/top:predict", {"instances": objects}).json()
     assert event == {"predictions": hosted()["top"].apply(SOME).tolist()}
 
@@ -229,8 +229,8 @@ def test_instances_with_the_names_of_classes_in_any_order_give_predictions_with_
 def test_many_instances_are_read_and_written_in_pieces(of_objects: bool) -> None:
     rows = np.random.default_rng(2).dirichlet(np.ones(3), 20_000)
     sent = _objects(rows) if of_objects else rows
-    found = post(host_of("pets"), "/v1/models/pets:predict", {"instances": sent}).json()["predictions"]
-    values = [list(one.values()) for one in found] if of_objects else found
+    predictions = post(host_of("pets"), "/v1/models/pets:predict", {"instances": sent}).json()["predictions"]
+    values = [list(prediction.values()) for prediction in predictions] if of_objects else predictions
     np.testing.assert_array_equal(values, hosted()["pets"].apply(rows))
 
 
@@ -305,8 +305,8 @@ def test_kserve_takes_json_alone() -> None:
 def test_vertex_ai_uses_the_paths_that_it_names() -> None:
     app = host_of("pets", routes=vertex_routes(**VERTEX))
     assert ask(app, ("GET", VERTEX["health"], {}))[0].status_code == 200
-    found = post(app, VERTEX["predict"], {"instances": SOME})
-    assert found.json() == {"predictions": hosted()["pets"].apply(SOME).tolist()}
+    answer = post(app, VERTEX["predict"], {"instances": SOME})
+    assert answer.json() == {"predictions": hosted()["pets"].apply(SOME).tolist()}
     wrong = post(app, VERTEX["predict"], {"instances": [[2, 0, 0]]})
     assert (wrong.status_code, list(wrong.json())) == (400, ["error"])
 
@@ -323,7 +323,10 @@ def test_vertex_ai_names_one_of_several_maps_in_its_parameters() -> None:
 
 
 def test_ping_says_that_the_host_is_healthy() -> None:
-    assert [one.status_code for one in ask(host_of("spam"), ("GET", "/ping", {}), ("HEAD", "/ping", {}))] == [200, 200]
+    assert [answer.status_code for answer in ask(host_of("spam"), ("GET", "/ping", {}), ("HEAD", "/ping", {}))] == [
+        200,
+        200,
+    ]
 
 
 @pytest.mark.parametrize("name", ["spam", "pets", "top"])
@@ -338,12 +341,12 @@ def test_invocations_take_and_return_every_type(name: str, kind: str, accept: st
     assert response.headers["content-type"].partition(";")[0] == wanted
     expected = hosted()[name].apply(rows)
     if wanted == NPY:
-        found = np.load(io.BytesIO(response.content), allow_pickle=False)
+        calibrated = np.load(io.BytesIO(response.content), allow_pickle=False)
     elif wanted == CSV:
-        found = np.array(_cells(response), float).reshape(expected.shape)
+        calibrated = np.array(_cells(response), float).reshape(expected.shape)
     else:
-        found = np.array(response.json()["predictions"])
-    np.testing.assert_array_equal(found, expected)
+        calibrated = np.array(response.json()["predictions"])
+    np.testing.assert_array_equal(calibrated, expected)
 
 
 def test_a_csv_header_has_the_names_of_the_classes_in_any_order() -> None:
@@ -431,7 +434,7 @@ def test_calls_that_do_not_exist_are_problems() -> None:
     app = host_of("spam")
     missing, method = ask(app, ("GET", "/maps", {}), ("PUT", "/invocations", {}))
     assert (missing.status_code, method.status_code, method.headers["allow"]) == (404, 405, "POST")
-    assert {one.headers["content-type"] for one in (missing, method)} == {"application/problem+json"}
+    assert {answer.headers["content-type"] for answer in (missing, method)} == {"application/problem+json"}
 
 
 @pytest.mark.parametrize("path", ["/health/ready", "/v2/health/ready", "/ping", "/alive"])

@@ -62,13 +62,13 @@ def test_a_request_that_is_sent_again_gets_the_same_answer_and_does_nothing(
     first = _post(api, path, body, "a", **headers)
     assert first.is_success
     assert "Idempotency-Replayed" not in first.headers
-    kept = set(redis.keys("calibrant:*"))
+    keys = set(redis.keys("calibrant:*"))
     again = _post(api, path, body, "a", **headers)
     assert again.headers["Idempotency-Replayed"] == "true"
     for name in ("content-type", "location", "retry-after", "preference-applied"):
         assert again.headers.get(name) == first.headers.get(name)
     assert (again.status_code, again.content) == (first.status_code, first.content)
-    assert set(redis.keys("calibrant:*")) == kept
+    assert set(redis.keys("calibrant:*")) == keys
     other = _post(api, path, body, "b", **headers)
     assert "Idempotency-Replayed" not in other.headers
 
@@ -103,27 +103,27 @@ def test_a_key_is_one_requests(api: httpx.Client) -> None:
 
 def test_events_whose_attributes_in_headers_differ_are_other_requests(api: httpx.Client) -> None:
     api.post("/monitors", json={"name": "live"}).raise_for_status()
-    data = {"prediction": 0.3, "label": 1}
+    row = {"prediction": 0.3, "label": 1}
     event = {"Ce-Specversion": "1.0", "Ce-Type": "com.calibrant.rows", "Ce-Source": "tests", "Ce-Id": "one"}
-    first = _post(api, "/monitors/live/events", data, "a", **event)
+    first = _post(api, "/monitors/live/events", row, "a", **event)
     assert first.json()["accepted"] == 1, first.text
     conflict = (409, "idempotency-conflict")
     changes = {"Ce-Id": "two", "Ce-Type": "com.calibrant.labels", "Ce-Source": "x", "Ce-Time": "2026-07-01T00:00:00Z"}
     for name, value in changes.items():
-        assert _code(_post(api, "/monitors/live/events", data, "a", **event | {name: value})) == conflict, name
-    again = _post(api, "/monitors/live/events", data, "a", **dict(reversed(event.items())))
+        assert _code(_post(api, "/monitors/live/events", row, "a", **event | {name: value})) == conflict, name
+    again = _post(api, "/monitors/live/events", row, "a", **dict(reversed(event.items())))
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.content == first.content
-    assert _post(api, "/monitors/live/events", data, "b", **event | {"Ce-Id": "two"}).json()["accepted"] == 1
+    assert _post(api, "/monitors/live/events", row, "b", **event | {"Ce-Id": "two"}).json()["accepted"] == 1
 
 
 def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(lambda _: _post(api, "/maps", FIT, "a"), range(64)))
-    made = [answer for answer in answers if answer.status_code == 201]
-    assert made
-    assert len({answer.content for answer in made}) == 1
-    assert {_code(answer) for answer in answers if answer not in made} <= {(409, "idempotency-in-progress")}
+    created = [answer for answer in answers if answer.status_code == 201]
+    assert created
+    assert len({answer.content for answer in created}) == 1
+    assert {_code(answer) for answer in answers if answer not in created} <= {(409, "idempotency-in-progress")}
     assert api.get("/maps/once:2").status_code == 404
 
 

@@ -83,7 +83,7 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
     old = submitted(store, created_at="2026-01-01T00:00:00.000Z", kind="evaluate", spec={"batch": "batch_a"})
     new = submitted(store, created_at="2026-02-01T00:00:00.000Z")
     claimed(store, old.id)
-    found = {
+    of_queries = {
         "status=running": [old.id],
         "status=queued": [new.id],
         "kind=evaluate": [old.id],
@@ -95,7 +95,7 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
         "status=failed": [],
         "": [new.id, old.id],
     }
-    assert {query: _ids(api.get(f"/jobs?{query}")) for query in found} == found
+    assert {query: _ids(api.get(f"/jobs?{query}")) for query in of_queries} == of_queries
     assert "result" not in api.get("/jobs").json()["items"][0]
 
 
@@ -259,9 +259,13 @@ def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_ur
 
 def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> None:
     job = submitted(store)
-    with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=600) as http:
+    with (
+        contextlib.ExitStack() as stack_of_streams,
+        ThreadPoolExecutor(1) as threads,
+        httpx.Client(timeout=600) as http,
+    ):
         with serving(Settings(redis_url)) as url:
-            lines = kept.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
+            lines = stack_of_streams.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
             next(lines)
             claimed(store, job.id)
             assert any("running" in line for line in lines)
@@ -292,8 +296,8 @@ def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> 
 
 
 def test_an_ended_job_is_deleted_with_its_events_and_keeps_its_map(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
-    job = made.json()["id"]
+    queued = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
+    job = queued.json()["id"]
     assert http.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
     assert http.delete(f"/jobs/{job}").status_code == 204
     assert http.get("/maps/kept").status_code == 200

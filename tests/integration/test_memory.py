@@ -72,9 +72,9 @@ def test_four_bombs_at_once_stay_within_the_budget(bounded: Stack, large: dict[s
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.npz"])
 def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> None:
     if name == "rows.npz":
-        out = io.BytesIO()
-        np.savez_compressed(out, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
-        content = out.getvalue()
+        file = io.BytesIO()
+        np.savez_compressed(file, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
+        content = file.getvalue()
     else:
         content = gzip.compress(b"p,y\n" + b"0.5,1\n" * 12_000_000)
     reset_peak(bounded.api.pid)

@@ -65,8 +65,8 @@ def _gathered(url: str, pattern: str = "**/*.parquet") -> Any:
 
 
 def test_a_list_of_several_pages_lacks_files_or_has_those_of_another_prefix(proxy: Proxy) -> None:
-    found = _gathered(proxy.url)
-    assert_allclose(np.sort(found), np.sort(np.concatenate([_rows(i)[0] for i in range(FILES)])), rtol=0)
+    gathered = _gathered(proxy.url)
+    assert_allclose(np.sort(gathered), np.sort(np.concatenate([_rows(i)[0] for i in range(FILES)])), rtol=0)
     assert sum("list-type=2" in request for request in proxy.requests) > 1
 
 
@@ -99,13 +99,13 @@ def test_a_data_set_in_a_bucket_is_partial_or_written_twice(proxy: Proxy) -> Non
     assert Scoring(storage, "scored", "job_1").run(scan, COLUMNS, fitted) == scored
     with pytest.raises(TargetExists):
         Scoring(storage, "scored", "job_2").run(scan, COLUMNS, fitted)
-    found = calibrant.evaluate_source(
+    report = calibrant.evaluate_source(
         f"s3://bucket/scores/scored/*.parquet?endpoint_override={proxy.url.removeprefix('http://')}&scheme=http",
         prediction="calibrated",
         label="y",
         measures=["brier"],
     )
-    assert found.n == FILES * ROWS
+    assert report.n == FILES * ROWS
 
 
 def test_the_redirect_of_an_endpoint_is_followed(proxy: Proxy) -> None:

@@ -45,8 +45,8 @@ def _fit(http: httpx.Client, **options: object) -> str:
 def _send(
     visitor: Visitor, ref: str, content: bytes, name: str = "rows.csv", token: str | None = None, **fields: str
 ) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/") if token is None else token, **fields}
-    return visitor.post(f"/ui/calibrate/{ref}", data=data, files={"file": (name, content)})
+    form = {"csrf_token": visitor.token("/") if token is None else token, **fields}
+    return visitor.post(f"/ui/calibrate/{ref}", data=form, files={"file": (name, content)})
 
 
 def _applied(visitor: Visitor, ref: str, predictions: list[float]) -> list[float]:
@@ -60,11 +60,11 @@ def test_a_set_map_adds_a_column_for_each_class(visitor: Visitor) -> None:
     rows = "id,bird,cat,dog,group\n7,0.7,0.2,0.1,north\n8,0.1,0.3,0.6,south\n"
     answer = _send(visitor, ref, rows.encode())
     assert answer.status_code == 200
-    header, *found = csv.reader(io.StringIO(answer.text))
+    header, *cells = csv.reader(io.StringIO(answer.text))
     assert header[5:] == ["set_bird", "set_cat", "set_dog"]
     fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
     sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"])
-    assert [row[5:] for row in found] == sets.members.astype(int).astype(str).tolist()
+    assert [row[5:] for row in cells] == sets.members.astype(int).astype(str).tolist()
     unseen = _send(visitor, ref, rows.replace("south", "west").encode())
     assert unseen.status_code == 422
     assert "must be a group of the map" in unseen.text or "not a group of the map" in unseen.text
@@ -81,11 +81,11 @@ def test_a_map_of_segments_takes_the_columns_of_its_features(visitor: Visitor) -
     assert "<code>site</code>" in page
     answer = _send(visitor, ref, b"id,p,site\n7,0.5,n\n8,0.5,s\n9,0.5,\n", predictions="p")
     assert answer.status_code == 200, answer.text
-    _, *found = csv.reader(io.StringIO(answer.text))
+    _, *cells = csv.reader(io.StringIO(answer.text))
     fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
     expected = fitted.apply([0.5] * 3, features={"site": ["n", "s", None]})
-    assert [float(row[3]) for row in found] == pytest.approx(expected, abs=1e-12)
-    assert float(found[0][3]) < float(found[1][3])
+    assert [float(row[3]) for row in cells] == pytest.approx(expected, abs=1e-12)
+    assert float(cells[0][3]) < float(cells[1][3])
     missing = _send(visitor, ref, b"id,p\n7,0.5\n", predictions="p")
     assert missing.status_code == 422
     assert "site" in missing.text
@@ -99,10 +99,10 @@ def test_a_randomised_set_map_takes_its_groups_and_a_seed(visitor: Visitor) -> N
     rows = b"bird,cat,dog,where\n0.7,0.2,0.1,north\n0.1,0.3,0.6,south\n"
     answer = _send(visitor, ref, rows, groups="where", seed="5")
     assert answer.status_code == 200, answer.text
-    _, *found = csv.reader(io.StringIO(answer.text))
+    _, *cells = csv.reader(io.StringIO(answer.text))
     fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
     sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"], seed=5)
-    assert [row[4:] for row in found] == sets.members.astype(int).astype(str).tolist()
+    assert [row[4:] for row in cells] == sets.members.astype(int).astype(str).tolist()
     for seed in ("", "-1", "1.5", "x", "99999999999", "4294967296", "\u0663"):
         refused = _send(visitor, ref, rows, groups="where", seed=seed)
         assert (refused.status_code, 'id="seed-hint" class="error"' in refused.text) == (422, True), seed
@@ -129,12 +129,12 @@ def test_a_venn_abers_map_adds_its_bounds_if_they_are_chosen(visitor: Visitor) -
     ref = _fit(visitor, method="venn-abers")
     answer = _send(visitor, ref, b"p\n0.125\n0.875\n", bounds="yes")
     assert answer.status_code == 200, answer.text
-    header, *found = csv.reader(io.StringIO(answer.text))
+    header, *cells = csv.reader(io.StringIO(answer.text))
     assert header == ["p", "calibrated", "calibrated_p0", "calibrated_p1"]
     fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
     low, high = fitted.bounds([0.125, 0.875])
     expected = np.column_stack([fitted.apply([0.125, 0.875]), low, high])
-    np.testing.assert_array_equal(np.array(found)[:, 1:].astype(float), expected)
+    np.testing.assert_array_equal(np.array(cells)[:, 1:].astype(float), expected)
     assert _send(visitor, ref, b"p\n0.125\n").text.splitlines()[0] == "p,calibrated"
     other = _send(visitor, _fit(visitor, name="other"), b"p\n0.125\n", bounds="yes")
     assert other.status_code == 422
@@ -183,26 +183,26 @@ def test_a_decimal_comma_and_its_separator_are_kept(visitor: Visitor) -> None:
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_parquet_and_arrow_keep_their_format_and_columns(visitor: Visitor, kind: str) -> None:
     ref = _fit(visitor)
-    table, out = pyarrow.table({"p": [0.125, 0.875], "site": ["north", None]}), io.BytesIO()
+    table, file = pyarrow.table({"p": [0.125, 0.875], "site": ["north", None]}), io.BytesIO()
     if kind == "parquet":
-        pyarrow.parquet.write_table(table, out)
+        pyarrow.parquet.write_table(table, file)
     else:
-        with pyarrow.ipc.new_file(out, table.schema) as writer:
+        with pyarrow.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-    answer = _send(visitor, ref, out.getvalue(), f"rows.{kind}")
+    answer = _send(visitor, ref, file.getvalue(), f"rows.{kind}")
     assert answer.status_code == 200, answer.text
     assert f"rows-spam-v1.{kind}" in answer.headers["content-disposition"]
     content = pyarrow.BufferReader(answer.content)
-    made = pyarrow.parquet.read_table(content) if kind == "parquet" else pyarrow.ipc.open_file(content).read_all()
-    assert made.column_names == ["p", "site", "calibrated"]
-    assert made.column("site").to_pylist() == ["north", None]
-    assert made.column("calibrated").to_pylist() == _applied(visitor, ref, [0.125, 0.875])
+    written = pyarrow.parquet.read_table(content) if kind == "parquet" else pyarrow.ipc.open_file(content).read_all()
+    assert written.column_names == ["p", "site", "calibrated"]
+    assert written.column("site").to_pylist() == ["north", None]
+    assert written.column("calibrated").to_pylist() == _applied(visitor, ref, [0.125, 0.875])
 
 
 def test_an_archive_and_compressed_rows_become_csv(visitor: Visitor) -> None:
-    ref, out = _fit(visitor), io.BytesIO()
-    np.savez(out, p=np.array([0.125, 0.875]))
-    answer = _send(visitor, ref, out.getvalue(), "rows.npz")
+    ref, file = _fit(visitor), io.BytesIO()
+    np.savez(file, p=np.array([0.125, 0.875]))
+    answer = _send(visitor, ref, file.getvalue(), "rows.npz")
     assert [float(line) for line in answer.text.splitlines()[1:]] == _applied(visitor, ref, [0.125, 0.875])
     packed = _send(visitor, ref, gzip.compress(CSV), "rows.csv.gz")
     assert packed.text == _send(visitor, ref, CSV).text
@@ -315,8 +315,8 @@ def test_space_for_temporary_files_is_reserved_and_released_after_a_disconnect(r
         refused = _send(visitor, _fit(visitor), packed, "rows.csv.gz")
         assert (refused.status_code, 'id="file-hint" class="error"' in refused.text) == (507, True)
     with serving(Settings(redis_url, max_spool_bytes=200 << 20)) as url, Visitor(url) as visitor:
-        data, files = {"csrf_token": visitor.token("/")}, {"file": ("rows.csv.gz", packed)}
-        with visitor.stream("POST", "/ui/calibrate/spam", data=data, files=files) as answer:
+        form, files = {"csrf_token": visitor.token("/")}, {"file": ("rows.csv.gz", packed)}
+        with visitor.stream("POST", "/ui/calibrate/spam", data=form, files=files) as answer:
             assert answer.status_code == 200
             assert next(answer.iter_bytes(10)) == b"p,note,cal"
         assert _send(visitor, "spam", packed, "rows.csv.gz").content.count(b"\n") == n + 1

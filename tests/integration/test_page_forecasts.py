@@ -47,9 +47,9 @@ def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
 
 
 def _send(visitor: Visitor, content: bytes, *, part: bool = False, **fields: str) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/"), "prediction_kind": "regression", **fields}
+    form = {"csrf_token": visitor.token("/"), "prediction_kind": "regression", **fields}
     headers = {"HX-Request": "true"} if part else {}
-    return visitor.post("/ui/upload", data=data, files={"file": ("rows.csv", content)}, headers=headers)
+    return visitor.post("/ui/upload", data=form, files={"file": ("rows.csv", content)}, headers=headers)
 
 
 def _path(answer: httpx.Response) -> str:
@@ -72,9 +72,9 @@ def test_a_file_leads_to_its_report_with_a_recommended_map(visitor: Visitor, sto
     whole = visitor.get(f"{path}/report.html")
     assert whole.text.startswith("<!doctype html>")
     assert "rows.csv" in whole.text
-    data = visitor.get(f"{path}/report.json").json()
-    assert data["measures"]["coverage"]["value"] < 0.8
-    assert data["recommendation"]["recommended"] == "location-scale"
+    report = visitor.get(f"{path}/report.json").json()
+    assert report["measures"]["coverage"]["value"] < 0.8
+    assert report["recommendation"]["recommended"] == "location-scale"
 
 
 def test_a_covariate_of_a_file_is_in_the_report(visitor: Visitor) -> None:
@@ -89,8 +89,8 @@ def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) ->
     assert missing.status_code == 422
     assert 'id="level-hint" class="error"' in missing.text
     path = _path(_send(visitor, INTERVALS, level="0.9"))
-    data = visitor.get(f"{path}/report.json").json()
-    assert (data["kind"], data["intervals"]["level"]) == ("interval", 0.9)
+    report = visitor.get(f"{path}/report.json").json()
+    assert (report["kind"], report["intervals"]["level"]) == ("interval", 0.9)
     timed = _csv("day,y,mean,std", range(N), OBSERVED, MEAN, np.ones(N))
     path = _path(_send(visitor, timed, times="day"))
     assert visitor.get(f"{path}/report.json").json()["diagrams"]["fan"]["data"] is not None
@@ -98,8 +98,8 @@ def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) ->
 
 def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) -> None:
     path = _path(_send(visitor, NORMAL))
-    made = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
-    page = _path(made)
+    answer = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
+    page = _path(answer)
     ref = page.rsplit("/", 1)[1]
     text = visitor.get(page).text
     assert "Calibrate a file" in text
@@ -132,8 +132,8 @@ def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) ->
 def test_a_map_of_groups_takes_the_group_of_each_row(visitor: Visitor) -> None:
     names = ["a", "b"] * (N // 2)
     body = {"mean": MEAN.tolist(), "variance": [1.0] * N, "observed": OBSERVED.tolist(), "by": names}
-    made = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
-    ref = made.json()["id"]
+    fitted = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
+    ref = fitted.json()["id"]
     rows = _csv("mean,std,place", MEAN[:2], np.ones(2), names[:2])
     token = {"csrf_token": visitor.token("/")}
     answer = visitor.post(f"/ui/calibrate/{ref}", data=token | {"by": "place"}, files={"file": ("new.csv", rows)})
@@ -238,8 +238,8 @@ CHOICES = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shif
 
 
 def _in_order(visitor: Visitor, content: bytes, name: str = "rows.csv", **fields: str) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/ui/in-order"), **CHOICES, **fields}
-    return visitor.post("/ui/in-order", data=data, files={"file": (name, content)})
+    form = {"csrf_token": visitor.token("/ui/in-order"), **CHOICES, **fields}
+    return visitor.post("/ui/in-order", data=form, files={"file": (name, content)})
 
 
 def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
@@ -252,9 +252,9 @@ def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
     wanted = calibrant.recalibrate_in_order(
         OBSERVED, DAYS, KNOWN, half_life=7.0, horizon=HORIZON, shift=0.5, mean=MEAN, variance=np.ones(N)
     )
-    found = np.array([line[6:] for line in lines], np.float64)
-    np.testing.assert_allclose(found[:, 0], wanted.forecasts.mean, rtol=1e-12)
-    np.testing.assert_allclose(found[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
+    corrected = np.array([line[6:] for line in lines], np.float64)
+    np.testing.assert_allclose(corrected[:, 0], wanted.forecasts.mean, rtol=1e-12)
+    np.testing.assert_allclose(corrected[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
     assert wanted.factors.max() > 1.5
 
 

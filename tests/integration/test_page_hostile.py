@@ -102,8 +102,8 @@ def _send(
 ) -> httpx.Response:
     """Send one request: parts of the path known or hostile, queries and fields drawn from all that the page has."""
 
-    def part(found: re.Match[str]) -> str:
-        name = names["monitor" if "monitors" in route.path and found[1] == "name" else found[1]]
+    def part(match: re.Match[str]) -> str:
+        name = names["monitor" if "monitors" in route.path and match[1] == "name" else match[1]]
         return quote(name if draw.random() < 0.7 else draw.choice(VALUES) or "-", safe="")
 
     path = re.sub(r"\{([^}:]+)[^}]*\}", part, route.path)

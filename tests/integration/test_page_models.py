@@ -38,8 +38,8 @@ def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
 
 
 def _send(visitor: Visitor, content: bytes, **fields: str | list[str]) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/"), **fields}
-    return visitor.post("/ui/upload", data=data, files={"file": ("scores.csv", content)})
+    form = {"csrf_token": visitor.token("/"), **fields}
+    return visitor.post("/ui/upload", data=form, files={"file": ("scores.csv", content)})
 
 
 def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> str:
@@ -116,8 +116,8 @@ def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visi
     refused = _send(visitor, _csv("forest", missing=7), predictions="forest", groups="site")
     assert refused.status_code == 422
     assert 'id="drop_missing-hint" class="error"' in refused.text
-    kept = _send(visitor, _csv("forest", missing=7), predictions="forest", drop_missing="yes")
-    batch = kept.headers["location"].rpartition("/")[2]
+    uploaded = _send(visitor, _csv("forest", missing=7), predictions="forest", drop_missing="yes")
+    batch = uploaded.headers["location"].rpartition("/")[2]
     assert client.batch(batch).n == 293
     models = _send(
         visitor, _csv("forest", missing=7), predictions="forest, boosting", columns_are="models", drop_missing="yes"
@@ -132,11 +132,11 @@ def test_an_unknown_choice_is_refused(visitor: Visitor, field: str) -> None:
 
 
 def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visitor, client: Calibrant) -> None:
-    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
-    assert visitor.get(f"/ui/reports/{one}?models={two}").status_code in (200, 303)
+    true, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    assert visitor.get(f"/ui/reports/{true}?models={two}").status_code in (200, 303)
     other = client.upload(TRUE, 1 - Y).id
     statuses = {
-        f"models={one}": 422,
+        f"models={true}": 422,
         f"models={two}&models={two}": 422,
         f"models={two}&maps=spam:1": 422,
         f"models={two}&map=spam:1": 422,
@@ -146,7 +146,7 @@ def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visit
         "&".join(f"models=batch_{i}" for i in range(30)): 422,
     }
     for query, status in statuses.items():
-        page = visitor.get(f"/ui/reports/{one}?{query}")
+        page = visitor.get(f"/ui/reports/{true}?{query}")
         assert page.status_code == status, query
         assert "<script>" not in page.text.replace("<script src", "")
 
@@ -168,9 +168,9 @@ def test_the_job_of_a_comparison_leads_back_to_its_page(
 @pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibrant, several: bool) -> None:
-    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    true, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
     query = f"?models={two}&" if several else "?"
-    path = f"/ui/reports/{one}{query}costs=1&costs=4"
+    path = f"/ui/reports/{true}{query}costs=1&costs=4"
     page = visitor.get(path)
     if page.status_code == 303:
         client.wait(page.headers["location"].rpartition("/")[2])
@@ -179,12 +179,12 @@ def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibra
     assert 'name="costs" type="number" min="0" step="any" required value="4.0"' in page.text
     assert (f'name="models" value="{two}"' in page.text) is several
     expected = client.best_threshold(predictions=TRUE, labels=Y, costs=[1, 4])
-    data = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
-    own = next(iter(data["models"].values()))
+    decisions = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
+    own = next(iter(decisions["models"].values()))
     assert own["threshold"] == expected.threshold == 0.2
     assert own["measures"]["cost"]["value"] == expected.measures["cost"].value
     assert 'id="report-decisions"' in visitor.get(path.replace("?", "/report.html?")).text
-    assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{one}{query}").text
+    assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{true}{query}").text
 
 
 def test_the_page_of_several_columns_without_a_reduction_has_no_form_of_a_threshold(

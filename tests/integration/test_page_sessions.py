@@ -134,8 +134,8 @@ def test_a_form_needs_its_token_and_its_own_origin(visitor: Visitor, key: NewKey
 
 def test_a_token_is_of_its_own_session(visitor: Visitor, key: NewKey) -> None:
     with Visitor(str(visitor.base_url).rstrip("/")) as other:
-        for each in (visitor, other):
-            assert each.sign_in(key.text).status_code == 303
+        for browser in (visitor, other):
+            assert browser.sign_in(key.text).status_code == 303
         assert other.token() != visitor.token()
         assert _forged(visitor.post("/ui/sign-out", data={"csrf_token": other.token()}))
     assert _forged(visitor.sign_in(key.text))  # whoever is signed in sends the token with this form too
@@ -157,12 +157,12 @@ def test_no_form_of_the_page_is_answered_without_its_token(visitor: Visitor, key
 
 
 def test_the_calls_take_the_cookie_to_read_and_to_change_with_the_token_alone(visitor: Visitor, key: NewKey) -> None:
-    made = httpx.post(
+    fitted = httpx.post(
         f"{visitor.base_url}/maps",
         json=ROWS | {"method": "platt", "name": "spam"},
         headers={"Authorization": f"Bearer {key.text}"},
     )
-    assert made.status_code == 201
+    assert fitted.status_code == 201
     assert visitor.get("/maps/spam/document").status_code == 401
     visitor.sign_in(key.text)
     assert visitor.get("/maps/spam/document").json()["format"] == 1
@@ -213,16 +213,16 @@ def test_signing_out_ends_the_session_in_the_store_too(visitor: Visitor, key: Ne
 
 def test_a_session_lives_on_while_it_is_used_up_to_its_longest(redis: Redis) -> None:
     sessions = SessionStore(redis, idle=3600, life=7200)
-    made = sessions.open("0123", "digest")
+    session = sessions.open("0123", "digest")
     (name,) = redis.scan_iter(Shared.session("*"))
     redis.expire(name, 60)
-    assert sessions.find(made.text) == made.record
+    assert sessions.find(session.text) == session.record
     assert redis.ttl(name) > 3500
-    redis.set(name, made.record.model_copy(update={"ends_at": stamp(after=1000)}).model_dump_json(), ex=10)
-    assert sessions.find(made.text) is not None
+    redis.set(name, session.record.model_copy(update={"ends_at": stamp(after=1000)}).model_dump_json(), ex=10)
+    assert sessions.find(session.text) is not None
     assert 990 < redis.ttl(name) <= 1000
-    redis.set(name, made.record.model_copy(update={"ends_at": stamp(after=-1)}).model_dump_json())
-    assert sessions.find(made.text) is None
+    redis.set(name, session.record.model_copy(update={"ends_at": stamp(after=-1)}).model_dump_json())
+    assert sessions.find(session.text) is None
 
 
 def test_without_keys_there_is_no_sign_in_and_forms_still_have_a_token(redis: Redis, redis_url: str) -> None:

@@ -35,8 +35,8 @@ def _send(
     visitor: Visitor, content: bytes, name: str = "rows.csv", *, part: bool = True, **fields: str
 ) -> httpx.Response:
     headers = {"HX-Request": "true"} if part else {}
-    data = {"csrf_token": visitor.token("/"), **fields}
-    return visitor.post("/ui/upload", data=data, files={"file": (name, content)}, headers=headers)
+    form = {"csrf_token": visitor.token("/"), **fields}
+    return visitor.post("/ui/upload", data=form, files={"file": (name, content)}, headers=headers)
 
 
 def _report_of(answer: httpx.Response) -> str:
@@ -48,10 +48,10 @@ def test_a_file_becomes_a_batch_that_the_calls_know(visitor: Visitor, store: Sto
     path = _report_of(_send(visitor, CSV, "a\x1b[1m<b>.csv"))
     batch = visitor.get(path.replace("/ui/reports", "/batches")).json()
     assert (batch["n"], batch["scale"], batch["arrays"]) == (40, "probability", ["predictions", "labels"])
-    kept = store.uploads.get(batch["id"])
-    assert any("labels" in said for said in kept.said)
-    assert kept.file is not None
-    assert "\x1b" not in kept.file
+    upload = store.uploads.get(batch["id"])
+    assert any("labels" in said for said in upload.said)
+    assert upload.file is not None
+    assert "\x1b" not in upload.file
     text = visitor.get(path).text
     assert "&lt;b&gt;.csv" in text
     assert "<b>.csv" not in text
@@ -122,10 +122,10 @@ def test_periods_of_a_column_of_times_are_compared(visitor: Visitor) -> None:
         ({"times": "nowhere"}, "no column"),
         ({"times": "when", "groups": "site"}, "not both"),
     ):
-        found = _send(visitor, content, part=False, **fields)
-        assert found.status_code == 422
-        assert 'id="times-hint" class="error"' in found.text
-        assert message in found.text.partition('id="times-hint"')[2]
+        refused = _send(visitor, content, part=False, **fields)
+        assert refused.status_code == 422
+        assert 'id="times-hint" class="error"' in refused.text
+        assert message in refused.text.partition('id="times-hint"')[2]
 
 
 def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
@@ -147,10 +147,10 @@ def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> 
 
 
 def test_the_front_page_offers_files_of_every_format(visitor: Visitor) -> None:
-    found = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
-    assert found is not None
+    accepted = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
+    assert accepted is not None
     suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .bz2 .xz .zst .zip"
-    assert set(suffixes.split()) <= set(found[1].split(","))
+    assert set(suffixes.split()) <= set(accepted[1].split(","))
 
 
 def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> None:
@@ -160,8 +160,8 @@ def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> N
 
 
 def test_an_error_of_the_rows_is_shown_next_to_its_field(visitor: Visitor) -> None:
-    out = CSV.replace(b"0.125,0", b"0.125,7")
-    refused = _send(visitor, out)
+    rows = CSV.replace(b"0.125,0", b"0.125,7")
+    refused = _send(visitor, rows)
     assert refused.status_code == 422
     assert 'id="labels-hint" class="error"' in refused.text or 'id="mapping-hint" class="error"' in refused.text
 
@@ -265,8 +265,8 @@ def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis,
 def test_a_mapping_to_one_class_is_reported_next_to_it(visitor: Visitor) -> None:
     texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
     same = {"mapping_text": ["ham", "spam"], "mapping_class": ["0", "0"]}
-    data = {"csrf_token": visitor.token("/"), **same}
-    refused = visitor.post("/ui/upload", data=data, files={"file": ("a.csv", texts)})
+    form = {"csrf_token": visitor.token("/"), **same}
+    refused = visitor.post("/ui/upload", data=form, files={"file": ("a.csv", texts)})
     assert (refused.status_code, "the same class" in refused.text) == (422, True)
 
 
@@ -283,8 +283,8 @@ def test_the_positive_label_is_filled_in_only_for_a_known_pair(
         r'name="mapping_text" value="(\w+)">\s*<input [^>]*name="mapping_class" value="(\d*)"', refused.text
     )
     assert dict(offered) == dict(zip(words, classes, strict=True))
-    data = {"csrf_token": visitor.token("/"), "mapping_text": [*words], "mapping_class": [of for _, of in offered]}
-    again = visitor.post("/ui/upload", data=data, files={"file": ("a.csv", texts)}, headers={"HX-Request": "true"})
+    form = {"csrf_token": visitor.token("/"), "mapping_text": [*words], "mapping_class": [of for _, of in offered]}
+    again = visitor.post("/ui/upload", data=form, files={"file": ("a.csv", texts)}, headers={"HX-Request": "true"})
     assert again.status_code == (204 if "" not in classes else 422)
 
 
@@ -293,9 +293,9 @@ def test_the_confidence_in_a_predicted_class_is_reported_and_fitted_as_confidenc
     path = _report_of(_send(visitor, b"confidence,correct\n" + rows))
     report = visitor.get(f"{path}/report.json").json()
     assert report["reduction"] == "confidence"
-    data = {"csrf_token": visitor.token(path), "method": "platt"}
-    made = visitor.post(f"{path}/fit", data=data, headers={"HX-Request": "true"})
-    ref = (made.headers.get("hx-redirect") or made.headers["location"]).removeprefix("/ui/maps/")
+    form = {"csrf_token": visitor.token(path), "method": "platt"}
+    fitted = visitor.post(f"{path}/fit", data=form, headers={"HX-Request": "true"})
+    ref = (fitted.headers.get("hx-redirect") or fitted.headers["location"]).removeprefix("/ui/maps/")
     assert visitor.get(f"/maps/{ref}").json()["reduction"] == "confidence"
 
 
@@ -305,11 +305,11 @@ def test_every_call_of_a_stored_batch_has_the_reduction_that_its_file_implies(vi
         _report_of(_send(visitor, header + rows)).removeprefix("/ui/reports/")
         for header in (b"confidence,correct\n", b"p,y\n")
     ]
-    found = {}
+    accuracies = {}
     for batch in ids:
         report = visitor.post("/evaluate", json={"batch": batch, "measures": ["accuracy"]}).json()
-        found[report["reduction"]] = round(report["measures"]["accuracy"]["value"], 6)
-    assert found == {"confidence": 0.6, "binary": 0.2}
+        accuracies[report["reduction"]] = round(report["measures"]["accuracy"]["value"], 6)
+    assert accuracies == {"confidence": 0.6, "binary": 0.2}
     (confidence, binary) = ids
     stated = visitor.post("/evaluate", json={"batch": confidence, "measures": ["accuracy"], "reduction": "binary"})
     assert stated.json()["reduction"] == "binary"
@@ -373,8 +373,8 @@ def test_the_names_of_the_classes_are_kept_for_the_maps_of_the_batch(visitor: Vi
     path = _report_of(_send(visitor, texts, part=True, mapping_text="ham", mapping_class="1", **fields))
     batch = path.removeprefix("/ui/reports/")
     assert visitor.get(f"/batches/{batch}").json()["class_names"] == ["ham", "spam"]
-    made = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()
-    assert made["class_names"] == ["ham", "spam"]
+    fitted = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()
+    assert fitted["class_names"] == ["ham", "spam"]
 
 
 @pytest.mark.parametrize(

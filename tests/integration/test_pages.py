@@ -32,8 +32,8 @@ def test_a_page_links_to_this_service_alone_and_every_link_leads_somewhere(http:
     assert links
     for link in links:
         assert "//" not in link
-        found = http.get(str(answer.url.join(link)))
-        assert found.status_code == 200 or "POST" in found.headers.get("allow", ""), link  # where a form is sent
+        target = http.get(str(answer.url.join(link)))
+        assert target.status_code == 200 or "POST" in target.headers.get("allow", ""), link  # where a form is sent
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path) -> None:
-    data = folder / "previous"
+    directory = folder / "previous"
     with (folder / "previous.log").open("ab") as log:
-        with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as redis:
+        with embedded_server(directory, log=log) as (url, _), Redis.from_url(url) as redis:
             stored = load_store(redis, "queue-8039883.json")
-        service = stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient())
+        service = stack(host="127.0.0.1", port=0, data=directory, log=log, inherited=patient())
         with service as running, Calibrant(running.url) as client:
             jobs = {kind: client.wait(job, timeout=600) for kind, job in stored["jobs"].items()}
             assert {job.status for job in jobs.values()} == {"succeeded"}

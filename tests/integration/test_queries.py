@@ -121,10 +121,10 @@ def test_an_array_in_the_query_of_a_table_belongs_in_its_body(api: httpx.Client,
     ],
 )
 def test_details_of_invalid_fields_are_sentences_about_the_field(api: httpx.Client, query: str, detail: str) -> None:
-    found = api.get(f"/{query}")
+    answer = api.get(f"/{query}")
 
-    assert found.status_code == 422
-    assert found.json()["detail"] == detail
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == detail
 
 
 def test_details_of_names_and_lists_have_no_words_of_the_validator(api: httpx.Client) -> None:

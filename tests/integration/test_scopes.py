@@ -108,8 +108,8 @@ def test_pages_show_the_forms_of_the_scopes_of_the_visitor(url: str, keys: ApiKe
 
 def test_the_command_creates_a_key_with_several_scopes_and_refuses_an_unknown_one(redis_url: str, redis: Redis) -> None:
     create = ["keys", "create", "one", "--redis-url", redis_url]
-    made = CliRunner().invoke(app, [*create, "--scope", "maps:read", "--scope", "maps:promote"])
-    assert made.exit_code == 0
+    created = CliRunner().invoke(app, [*create, "--scope", "maps:read", "--scope", "maps:promote"])
+    assert created.exit_code == 0
     assert {record.scope for record in ApiKeyStore(redis).all()} == {"maps:read maps:promote"}
     listed = CliRunner().invoke(app, ["keys", "list", "--redis-url", redis_url])
     assert "maps:read maps:promote" in listed.stdout

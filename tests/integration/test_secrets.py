@@ -107,8 +107,8 @@ def test_a_file_holds_the_url_as_well(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     with redis_server(tmp_path / "redis", "--requirepass", PASSWORD) as server:
         secret.write_text(server.url.replace("127", f":{PASSWORD}@127") + "\n")
-        made = _invoke("keys", "create", "one", "--redis-url-file", str(secret))
-        assert made.exit_code == 0, made.stderr
+        created = _invoke("keys", "create", "one", "--redis-url-file", str(secret))
+        assert created.exit_code == 0, created.stderr
         assert "one" in _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret)).stdout
     both = _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret), CALIBRANT_REDIS_URL="unix:///nowhere")
     assert both.exit_code == 2

@@ -57,8 +57,8 @@ def test_the_multicalibration_error_is_that_of_the_library(http: httpx.Client, c
 
 def test_arrays_of_numpy_are_features_of_the_client(client: Calibrant) -> None:
     features = {"site": SITES, "weight": P * 10.0}
-    found = client.find_segments(P, LABELS, features=features)
-    assert found.to_dict() == _plain(calibrant.find_segments(P, LABELS, features))
+    segments = client.find_segments(P, LABELS, features=features)
+    assert segments.to_dict() == _plain(calibrant.find_segments(P, LABELS, features))
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def test_a_bad_option_of_the_command_is_named(tmp_path: Path, arguments: list[st
 
 @pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_report_has_the_segments_of_the_features_of_its_file(tmp_path: Path, service: Stack, on_server: bool) -> None:
-    out = tmp_path / "report.html"
-    arguments = ["report", _written(tmp_path), "--feature", "site", "--out", str(out)]
+    output = tmp_path / "report.html"
+    arguments = ["report", _written(tmp_path), "--feature", "site", "--out", str(output)]
     result = CliRunner().invoke(app, [*arguments, *(["--server", service.url] if on_server else [])])
     assert result.exit_code == 0, result.output
-    assert "<bdi>site = b</bdi>" in out.read_text("utf-8")
+    assert "<bdi>site = b</bdi>" in output.read_text("utf-8")
 
 
 def test_a_report_of_forecasts_has_no_features(tmp_path: Path) -> None:

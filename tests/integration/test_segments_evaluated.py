@@ -86,9 +86,9 @@ def test_a_job_evaluates_with_the_features_of_its_rows(
     body = ROWS | {"features": FEATURES, "map": reference, "measures": MEASURES, "seed": 1}
     queued = http.post("/evaluate", json=body, headers={"prefer": "respond-async"})
     assert queued.status_code in (200, 202)
-    found = queued.json() if queued.status_code == 200 else client.wait(queued.json()["id"]).result["report"]  # type: ignore[index]
+    report = queued.json() if queued.status_code == 200 else client.wait(queued.json()["id"]).result["report"]  # type: ignore[index]
     wanted = _values(expected.to_dict()["after"]["measures"])
-    assert _values(found["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
+    assert _values(report["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_a_map_of_segments_is_compared_with_another(
@@ -167,11 +167,11 @@ def test_the_commands_evaluate_compare_and_report_with_features(
     where = ["--server", service.url, "--feature", "country"] if on_server else []
     applied = reference if on_server else file.with_name("map.json")
     flags = [flag for name in MEASURES for flag in ("--measure", name)]
-    out = _run("evaluate", file, "--map", applied, *flags, "--seed", "1", "--json", *where)
+    printed = _run("evaluate", file, "--map", applied, *flags, "--seed", "1", "--json", *where)
     wanted = _values(expected.to_dict()["after"]["measures"])
-    assert _values(json.loads(out.stdout)["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
-    out = _run("compare", file, "--map", applied, *flags, "--resamples", "200", "--json", *where)
-    after = json.loads(out.stdout)["comparison"]["contestants"][1]["measures"]
+    assert _values(json.loads(printed.stdout)["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
+    printed = _run("compare", file, "--map", applied, *flags, "--resamples", "200", "--json", *where)
+    after = json.loads(printed.stdout)["comparison"]["contestants"][1]["measures"]
     assert _values(after) == pytest.approx(wanted, abs=1e-12)
     page = file.with_name(f"report-{on_server}.html")
     _run("report", file, "--map", applied, "--out", page, *where)

@@ -176,8 +176,8 @@ def test_risk_control_takes_several_labels_of_each_row(http: httpx.Client, clien
         ({"predictions": new.tolist(), "scale": "logit"}, "scale-mismatch", "/scale"),
         ({"predictions": new.tolist(), "groups": ["a"] * 5}, "invalid-option", "/groups"),
     ):
-        status, found, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
-        assert (status, found, place.startswith(pointer)) == (422, code, True), place
+        status, problem, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
+        assert (status, problem, place.startswith(pointer)) == (422, code, True), place
 
 
 @pytest.mark.parametrize("kind", [JSON, NPZ, ARROW, CSV])
@@ -288,8 +288,8 @@ FITS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_an_invalid_fit_has_a_problem_that_names_the_place(http: httpx.Client, name: str) -> None:
-    given, code, pointer = FITS[name]
-    answer = http.post("/maps", json=ROWS | {"method": "lac"} | given)
+    changes, code, pointer = FITS[name]
+    answer = http.post("/maps", json=ROWS | {"method": "lac"} | changes)
     assert problem_of(answer) == (422, code, pointer)
 
 
@@ -310,8 +310,8 @@ APPLICATIONS: dict[str, tuple[str, dict[str, Any], str, str]] = {
 def test_an_invalid_application_has_a_problem_that_names_the_place(
     http: httpx.Client, stored: dict[str, str], name: str
 ) -> None:
-    which, given, code, pointer = APPLICATIONS[name]
-    answer = http.post("/calibrate", json={"map": stored[which], "predictions": NEW.tolist()} | given)
+    which, changes, code, pointer = APPLICATIONS[name]
+    answer = http.post("/calibrate", json={"map": stored[which], "predictions": NEW.tolist()} | changes)
     assert problem_of(answer) == (422, code, pointer)
     assert "west" not in answer.text
 
@@ -362,11 +362,11 @@ def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Pa
     assert fitted.exit_code == 0, fitted.output
     assert "held-out coverage (90 rows): 0.9" in fitted.stderr or "held-out coverage (90 rows): 0.8" in fitted.stderr
     reference = fitted.stdout.strip() if on_server else str(tmp_path / "map.json")
-    out = tmp_path / "out.csv"
-    done = _run("calibrate", str(file), "--map", reference, "--group", "site", "--out", str(out), *where)
+    output = tmp_path / "out.csv"
+    done = _run("calibrate", str(file), "--map", reference, "--group", "site", "--out", str(output), *where)
     assert done.exit_code == 0, done.output
     assert "mean size" in done.stderr
-    table = np.genfromtxt(out, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    table = np.genfromtxt(output, delimiter=",", names=True, dtype=None, encoding="utf-8")
     members = np.column_stack([table[f"set_{name}"] for name in NAMES])
     assert set(members.ravel().tolist()) == {0, 1}
     assert 0.85 < members[np.arange(300), LABELS].mean() < 0.97

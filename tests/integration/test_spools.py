@@ -78,8 +78,8 @@ def _limit_files(running: Stack, size: int) -> None:
 
 def _upload(visitor: Visitor, content: bytes, *, part: bool = False) -> httpx.Response:
     headers = {"HX-Request": "true"} if part else {}
-    data = {"csrf_token": visitor.token("/")}
-    return visitor.post("/ui/upload", data=data, files={"file": ("a.csv", content)}, headers=headers)
+    form = {"csrf_token": visitor.token("/")}
+    return visitor.post("/ui/upload", data=form, files={"file": ("a.csv", content)}, headers=headers)
 
 
 def test_a_file_larger_than_the_volume_gets_507_next_to_its_field_and_the_service_goes_on(small: Stack) -> None:
@@ -157,13 +157,13 @@ def test_an_upload_larger_than_the_volume_is_refused_before_it_is_sent_and_a_dis
 
 
 def test_a_tenant_leaves_half_of_the_volume_to_others(redis: Redis, redis_url: str) -> None:
-    made = ApiKeyStore(redis)
-    keys = [made.create(tenant, tenant=tenant, scope="write").text for tenant in ("one", "other")]
-    with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as one, Visitor(url) as other:
-        one.sign_in(keys[0])
+    store = ApiKeyStore(redis)
+    keys = [store.create(tenant, tenant=tenant, scope="write").text for tenant in ("one", "other")]
+    with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as full, Visitor(url) as other:
+        full.sign_in(keys[0])
         other.sign_in(keys[1])
-        assert _status(one, _share_of_free(0.7)) == 507
-        with contextlib.closing(_begun(one, _share_of_free(0.4))):
-            while _status(one, _share_of_free(0.4)) != 507:
+        assert _status(full, _share_of_free(0.7)) == 507
+        with contextlib.closing(_begun(full, _share_of_free(0.4))):
+            while _status(full, _share_of_free(0.4)) != 507:
                 pass
             assert _status(other, _share_of_free(0.4)) == 400

@@ -112,7 +112,7 @@ def two(folder: Path) -> Iterator[Two]:
 
 def _stored(owner: httpx.Client) -> dict[str, str]:
     batches = [owner.post("/batches", json=ROWS).json()["id"] for _ in range(2)]
-    made = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
+    record = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
     assert owner.put("/maps/secret-model/aliases/champion", json={"version": 1}).status_code == 200
     job = owner.post("/maps", json=FIT | {"batch": batches[0]}, headers={"Prefer": "respond-async"}).json()["id"]
     assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
@@ -120,7 +120,7 @@ def _stored(owner: httpx.Client) -> dict[str, str]:
         "batch": batches[0],
         "other_batch": batches[1],
         "job": job,
-        "map": made["id"],
+        "map": record["id"],
         "name": "secret-model",
         "alias": "champion",
         "version": "1",

@@ -24,9 +24,9 @@ class Visitor(httpx.Client):
 
     def token(self, path: str = "/ui/maps") -> str:
         """What a page says to send with its forms."""
-        found = _TOKEN.search(self.get(path).text)
-        assert found is not None
-        return html.unescape(found[1])
+        match = _TOKEN.search(self.get(path).text)
+        assert match is not None
+        return html.unescape(match[1])
 
     def submit(self, path: str, fields: dict[str, str], *, part: bool = False) -> httpx.Response:
         """Send a form with the page's token; ``part`` as htmx does."""
@@ -38,6 +38,6 @@ def hidden(text: str, form: str, name: str) -> str:
     """The value of a hidden field in the form whose button has this id."""
     before = text[: text.index(f'id="{form}"')]
     inside = before[before.rindex("<form") :]
-    found = re.search(rf'name="{name}" value="([^"]*)"', inside)
-    assert found is not None
-    return html.unescape(found[1])
+    match = re.search(rf'name="{name}" value="([^"]*)"', inside)
+    assert match is not None
+    return html.unescape(match[1])

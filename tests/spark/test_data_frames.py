@@ -73,9 +73,9 @@ def test_rows_on_executors_are_counted_otherwise_than_in_one_process(
     _check(spark.tally(rows.repartition(7), **COLUMNS), whole)
     report = spark.evaluate(rows, **COLUMNS, measures=["ece", "brier"], interval=0.9)
     expected = calibrant.evaluate_tally(whole, measures=["ece", "brier"], interval=0.9)
-    for key, result in expected.measures.items():
-        assert report.measures[key].value == pytest.approx(result.value, rel=1e-12, abs=1e-15)
-        assert report.measures[key].interval == pytest.approx(result.interval, rel=1e-12, abs=1e-15)
+    for key, estimate in expected.measures.items():
+        assert report.measures[key].value == pytest.approx(estimate.value, rel=1e-12, abs=1e-15)
+        assert report.measures[key].interval == pytest.approx(estimate.interval, rel=1e-12, abs=1e-15)
     fitted, local = spark.fit(rows, "beta", prediction="p", label="y"), calibrant.fit_tally(whole, "beta")
     assert_allclose(fitted.apply([0.2, 0.8]), local.apply([0.2, 0.8]), rtol=1e-9)
 

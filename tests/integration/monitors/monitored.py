@@ -17,8 +17,8 @@ from schemas.monitors import MonitorBody, MonitorRecord
 
 def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:
     """A monitor of these fields, by what it has counted."""
-    given = {"name": name, "reduction": "binary", "bucket": HOUR, "horizon": DAY} | changes
-    body = MonitorBody.model_validate(given)
+    definition = {"name": name, "reduction": "binary", "bucket": HOUR, "horizon": DAY} | changes
+    body = MonitorBody.model_validate(definition)
     own = {"id": new_id("monitor"), "created_at": stamp(), "started_at": 0.0}
     record = Definitions(store.redis, store.keys).put(MonitorRecord(**body.model_dump(), **own))
     return Ledger(store.redis, store.keys, record)

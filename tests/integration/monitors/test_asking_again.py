@@ -53,10 +53,10 @@ def test_a_continuing_alarm_is_handled_again_with_its_own_rows(store: Store) -> 
     assert actions(store, record) == ["recalibration-declined"]
     seen_to(store, record, NOW + 600)
     assert actions(store, record)[1:] == ["challenger-proposed", "alias-moved", "evidence-restarted"]
-    found = entries(store, record)[1].found
-    assert found is not None
-    assert found.since == "2023-11-14T23:00:00.000Z"
-    assert 500 < (found.rows or 0) < 800  # a fifth of 3,300
+    proposed = entries(store, record)[1].found
+    assert proposed is not None
+    assert proposed.since == "2023-11-14T23:00:00.000Z"
+    assert 500 < (proposed.rows or 0) < 800  # a fifth of 3,300
     state = standing_of(store, record).rules["evidence"]
     assert (state.alarms, state.challengers) == (1, 2)
 
@@ -101,10 +101,10 @@ def test_a_declined_recalibration_reports_its_code_and_details(store: Store) -> 
     recalibrate_at(store, record, NOW)
     declined = Standings(store.redis, store.keys, record).events(PageRequest(1)).items[0]
     assert declined.type == "monitor.recalibration.declined"
-    found = declined.data.model_dump()
-    assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)
-    assert found["low"] <= 0.0 <= found["high"]
-    assert found["rows"] > 3000
+    reason = declined.data.model_dump()
+    assert (reason["code"], reason["champion"], reason["challenger"]) == ("not-better", None, None)
+    assert reason["low"] <= 0.0 <= reason["high"]
+    assert reason["rows"] > 3000
 
 
 def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
@@ -117,7 +117,7 @@ def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
         ("recalibration-requested", "anna", None),
         ("challenger-proposed", None, None),
     ]
-    found = entries(store, record)[-1].found
-    assert found is not None
-    assert found.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
+    proposed = entries(store, record)[-1].found
+    assert proposed is not None
+    assert proposed.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
     assert request_challenger(store, record, None, NOW + 3).number == 2

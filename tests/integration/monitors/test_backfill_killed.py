@@ -106,10 +106,10 @@ def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
     proxy, http, worker = running
     for name, columns in (("with-ids", WITH_IDS), ("without", {"predictions": "p", "labels": "y"})):
         body_of(http.post("/monitors", json={"name": name, "reduction": "binary"}), 201)
-        result = _killed(proxy, redis, http, worker, name, columns)
+        totals = _killed(proxy, redis, http, worker, name, columns)
         n = FILES * ROWS
         outcomes = ("rows", "accepted", "joined", "duplicates", "refused", "contradicted")
-        assert [result[field] for field in outcomes] == [n, n, n, 0, 0, 0]
+        assert [totals[field] for field in outcomes] == [n, n, n, 0, 0, 0]
         assert counts(http, name) == {"predictions": n, "labels": n, "joined": n}
 
 
@@ -136,5 +136,7 @@ def test_what_a_cancelled_backfill_has_counted_is_counted_again(
     counted = counts(http, "cancelled")["joined"]
     assert ROWS <= counted <= FILES * ROWS
     # Another job counts the rest.
-    found = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=600"}))
-    assert (found["accepted"], found["duplicates"]) == (FILES * ROWS - counted, counted)
+    receipt = body_of(
+        http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=600"})
+    )
+    assert (receipt["accepted"], receipt["duplicates"]) == (FILES * ROWS - counted, counted)

@@ -37,7 +37,7 @@ from tests.integration.responses import body_of, patched, problem_of
 SETS = {"n_classes": 3, "coverage": 0.9}
 
 
-def made(http: httpx.Client, **changes: Any) -> str:
+def new_monitor(http: httpx.Client, **changes: Any) -> str:
     name = new_id("monitor").replace("_", "-").lower()
     answer = http.post("/monitors", json={"name": name} | SETS | changes)
     assert answer.status_code == 201, answer.text
@@ -49,15 +49,15 @@ def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]
 
 
 def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    (one,) = body_of(http.get(monitor))["windows"]
-    return dict(one)
+    (only,) = body_of(http.get(monitor))["windows"]
+    return dict(only)
 
 
 # --- Rows
 
 
 def test_a_set_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http)
     assert send(http, monitor, "rows", [{"prediction": [1, 0, 1], "label": 2, "group": "a"}])["joined"] == 1
     assert send(http, monitor, "predictions", [{"id": "p", "prediction": [1, 0, 1], "group": "a"}]) == {"accepted": 1}
     assert send(http, monitor, "labels", [{"id": "p", "label": 1}]) == {"accepted": 1, "joined": 1}
@@ -75,7 +75,7 @@ def test_a_set_counts_the_same_at_once_and_late_in_either_order(http: httpx.Clie
 
 @pytest.mark.parametrize("kind", list(WRITE_ROWS))
 def test_every_format_of_rows_has_sets(http: httpx.Client, kind: str) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http)
     rows = [{"id": str(i), "prediction": [1.0, 0.0, float(i % 2)], "label": i % 3} for i in range(12)]
     response = http.post(f"{monitor}/rows", content=WRITE_ROWS[kind](rows), headers={"Content-Type": kind})
     assert answered(response)["joined"] == 12
@@ -122,7 +122,7 @@ def test_waiting_sets_keep_every_class() -> None:
     ],
 )
 def test_rows_that_are_no_sets_are_refused_one_by_one(http: httpx.Client, row: dict[str, Any], code: str) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http)
     answer = send(http, monitor, "rows", [{"id": "good", "prediction": [1, 0, 0], "label": 0}, {"id": "bad", **row}])
     assert (answer["accepted"], answer["refused"]) == (1, 1)
     assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(1, code)]
@@ -132,7 +132,7 @@ def test_rows_that_are_no_sets_are_refused_one_by_one(http: httpx.Client, row: d
 
 
 def test_a_monitor_of_sets_has_a_rule_of_coverage_and_fitting_measures_by_default(http: httpx.Client) -> None:
-    definition = body_of(http.get(made(http)))["monitor"]
+    definition = body_of(http.get(new_monitor(http)))["monitor"]
     assert (definition["coverage"], definition["n_classes"], definition["reduction"]) == (0.9, 3, "binary")
     assert [rule["kind"] for rule in definition["rules"]] == ["coverage"]
     assert definition["measures"] == ["ks-end", "ece"]
@@ -175,7 +175,7 @@ def test_definitions_that_do_not_fit_sets_are_refused(
 
 
 def test_a_challenger_of_sets_is_refused(http: httpx.Client) -> None:
-    assert problem_of(http.post(f"{made(http)}/recalibrate"))[1] == "prediction-kind-mismatch"
+    assert problem_of(http.post(f"{new_monitor(http)}/recalibrate"))[1] == "prediction-kind-mismatch"
 
 
 # --- Alarms

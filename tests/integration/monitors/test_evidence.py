@@ -40,10 +40,10 @@ def test_starts_that_were_dropped_stay_so_under_a_longer_retention(store: Store)
     longer = record.model_copy(update={"retention": 90 * 86_400})
     now = BEGAN + 101 * HOUR
     buckets = Buckets(store.redis, store.keys, record)
-    found = [look_at_evidence(buckets, which, Remembered(), now) for which in (record, longer)]
-    assert found[0].evidence.log_e == found[1].evidence.log_e
+    standings = [look_at_evidence(buckets, which, Remembered(), now) for which in (record, longer)]
+    assert standings[0].evidence.log_e == standings[1].evidence.log_e
     whole = evidence(log_factors(tally)[None], 0)
-    assert found[1].evidence.log_e < whole.log_e - 1.0
+    assert standings[1].evidence.log_e < whole.log_e - 1.0
 
 
 def test_evidence_is_reset_when_the_alias_of_its_map_is_moved_by_hand(store: Store) -> None:
@@ -97,7 +97,7 @@ def test_a_challenger_is_fitted_to_rows_whose_labels_are_in(store: Store) -> Non
     pour(store, record, 40, yes)  # of which only these are known
     now = BEGAN + 49 * HOUR
     buckets = Buckets(store.redis, store.keys, record)
-    found = tally_of_window(buckets, record, record.windows[0], now, after=settling(record))
-    assert len(found) == 6000
+    counted = tally_of_window(buckets, record, record.windows[0], now, after=settling(record))
+    assert len(counted) == 6000
     assert len(tally_of_window(buckets, record, record.windows[0], now - 1, after=settling(record))) == 0
     assert challenge(store, record, Occasion(rule="evidence", number=1), now).gain is not None

@@ -40,7 +40,7 @@ def test_an_empty_request_is_accepted(store: Store, api: httpx.Client, kind: Any
 def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
     answer = answered(response)
     assert answer["accepted"] == 1
-    return [(one["row"], one["code"]) for one in answer["refusals"]]
+    return [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]]
 
 
 def test_an_invalid_time_refuses_its_row(store: Store, api: httpx.Client) -> None:

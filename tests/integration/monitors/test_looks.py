@@ -46,14 +46,14 @@ WINDOWS = [{"name": "hours", "seconds": 7200}]
 HOOKS = [{"name": name, "url": "https://alerts.example.com", "secret": "whsec_" + "A" * 32} for name in "ab"]
 
 
-def made(store: Store, **changes: Any) -> MonitorRecord:
+def new_monitor(store: Store, **changes: Any) -> MonitorRecord:
     fields: dict[str, Any] = {"windows": WINDOWS, "horizon": DAY, "retention": 10 * DAY, "bucket": int(HOUR)} | changes
     return monitor(store, **fields)
 
 
 def begun(store: Store, **changes: Any) -> MonitorRecord:
     """A monitor that began with the stream."""
-    record = made(store, **changes)
+    record = new_monitor(store, **changes)
     return Definitions(store.redis, store.keys).patch(
         record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
     )
@@ -85,16 +85,16 @@ def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Stor
     for hour in range(5, 10):
         state = looked(store, record, hour, rows(1000, hour, shift=0.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 10_000)
-    found = state.evidence
-    assert found is not None
-    assert found.largest >= found.bound > 0.0
-    assert (found.delta > 0.0, "too low" in found.description) == (True, True)
-    assert found.since is not None
-    assert abs(np.datetime64(found.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
+    evidence = state.evidence
+    assert evidence is not None
+    assert evidence.largest >= evidence.bound > 0.0
+    assert (evidence.delta > 0.0, "too low" in evidence.description) == (True, True)
+    assert evidence.since is not None
+    assert abs(np.datetime64(evidence.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
     assert types(store, record) == ["raised"]
     deliveries = Deliveries(store.redis, store.keys, record.id).page(PageRequest(10), status=None, hook=None).items
-    assert sorted(one.hook for one in deliveries) == ["a", "b"]
-    assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
+    assert sorted(delivery.hook for delivery in deliveries) == ["a", "b"]
+    assert {delivery.event.type for delivery in deliveries} == {"monitor.alarm.raised"}
 
 
 @pytest.mark.slow
@@ -215,18 +215,18 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
     for hour in hours:
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda now: look_at(store, record, now), [BEGAN + hour * HOUR] * 4))
-        found = reader.reference()
-        assert found is not None
-        assert found.tally is not None
-        assert len(found.tally) == 6100
-        assert found.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
+        reference = reader.reference()
+        assert reference is not None
+        assert reference.tally is not None
+        assert len(reference.tally) == 6100
+        assert reference.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == []
     # Another reference begins with nothing kept.
     put_reference(store, record.id, None)
-    found = reader.reference()
-    assert found is not None
-    assert found.tally is not None
-    assert len(found.tally) == 0
+    reference = reader.reference()
+    assert reference is not None
+    assert reference.tally is not None
+    assert len(reference.tally) == 0
 
 
 def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:

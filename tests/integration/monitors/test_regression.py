@@ -57,7 +57,7 @@ FORECASTS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(http: httpx.Client, kind: str, **changes: Any) -> str:
+def new_monitor(http: httpx.Client, kind: str, **changes: Any) -> str:
     name = new_id("monitor").replace("_", "-").lower()
     body = {"name": name, "prediction_kind": "regression", "forecast": KINDS[kind]} | changes
     answer = http.post("/monitors", json=body)
@@ -66,8 +66,8 @@ def made(http: httpx.Client, kind: str, **changes: Any) -> str:
 
 
 def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    (one,) = body_of(http.get(monitor))["windows"]
-    return dict(one)
+    (only,) = body_of(http.get(monitor))["windows"]
+    return dict(only)
 
 
 def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.slow
 def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = new_monitor(http, kind)
     forecast = FORECASTS[kind]
     assert send(http, monitor, "rows", [{**forecast, "observed": 0.3, "group": "a"}]) == {"accepted": 1, "joined": 1}
     late = [{"id": "p", **forecast, "group": "a"}]
@@ -101,17 +101,19 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
 
 
 def test_rows_are_counted_in_the_bin_of_their_outcome(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = new_monitor(http, kind)
     send(http, monitor, "rows", [{"id": str(i), **FORECASTS[kind], "observed": 0.3} for i in range(20)])
     reading = http.get(monitor).json()
-    one = reading["windows"][0]
-    assert one["rows"] == 20
-    assert reading["monitor"]["measures"] == list(one["measures"])
-    assert all(measure["value"] is not None for measure in one["measures"].values()), one["measures"]
+    window_of_rows = reading["windows"][0]
+    assert window_of_rows["rows"] == 20
+    assert reading["monitor"]["measures"] == list(window_of_rows["measures"])
+    assert all(measure["value"] is not None for measure in window_of_rows["measures"].values()), window_of_rows[
+        "measures"
+    ]
 
 
 def test_an_id_counts_once_and_a_second_outcome_contradicts(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = new_monitor(http, "quantiles")
     row = {"id": "a", **FORECASTS["quantiles"], "observed": 0.25}
     assert send(http, monitor, "rows", [row, row]) == {"accepted": 1, "joined": 1, "duplicates": 1}
     assert send(http, monitor, "rows", [row])["duplicates"] == 1
@@ -147,11 +149,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "row", "code"), REFUSED)
 def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dict[str, Any], code: str) -> None:
-    monitor = made(http, kind)
+    monitor = new_monitor(http, kind)
     good = {**FORECASTS[kind], "observed": 0.0}
-    found = send(http, monitor, "rows", [good, row, good])
-    assert (found["accepted"], found["refused"]) == (2, 1)
-    (refusal,) = found["refusals"]
+    receipt = send(http, monitor, "rows", [good, row, good])
+    assert (receipt["accepted"], receipt["refused"]) == (2, 1)
+    (refusal,) = receipt["refusals"]
     assert (refusal["row"], refusal["code"]) == (1, code)
 
 
@@ -165,22 +167,22 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
 )
 def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
     body = npz(predictions=np.zeros(3), labels=np.zeros(3))
-    answer = http.post(f"{made(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
+    answer = http.post(f"{new_monitor(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
     assert answer.status_code == 422
     assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
 
 
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = new_monitor(http, "quantiles")
     body = '{"rows": [{"quantiles": [0, 1, NaN, 3, 4], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": NaN},'
     body += '{"quantiles": [0, 1, 2, 3, Infinity], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": 1}]}'
-    found = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
-    assert (found["accepted"], found["refused"]) == (1, 3)
-    assert [one["code"] for one in found["refusals"]] == ["not-finite", "invalid-label", "not-finite"]
+    receipt = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
+    assert (receipt["accepted"], receipt["refused"]) == (1, 3)
+    assert [refusal["code"] for refusal in receipt["refusals"]] == ["not-finite", "invalid-label", "not-finite"]
 
 
 def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = new_monitor(http, "quantiles")
     rows = [{"quantiles": [0.0, 1.0, 1.0 - 1e-9, 2.0, 3.0], "observed": 1.5}]
     assert send(http, monitor, "rows", rows)["joined"] == 1
 
@@ -189,24 +191,26 @@ def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> Non
 def test_every_format_comes_to_the_same_counts(http: httpx.Client, kind: str, form: str) -> None:
     rng, n = np.random.default_rng(8), 60
     width = {"normal": 2, "quantiles": 5, "samples": 3, "interval": 2}[kind]
-    values = np.sort(rng.normal(size=(n, width)), axis=1)
-    values[:, 1] = np.maximum(values[:, 1], 0.1) if kind == "normal" else values[:, 1]
+    predictions = np.sort(rng.normal(size=(n, width)), axis=1)
+    predictions[:, 1] = np.maximum(predictions[:, 1], 0.1) if kind == "normal" else predictions[:, 1]
     y, ids = rng.normal(size=n), [f"r{i}" for i in range(n)]
-    values[7], y[9] = np.nan, np.inf
-    rows = [{"id": i, "prediction": v.tolist(), "label": o} for i, v, o in zip(ids, values, y.tolist(), strict=True)]
+    predictions[7], y[9] = np.nan, np.inf
+    rows = [
+        {"id": i, "prediction": v.tolist(), "label": o} for i, v, o in zip(ids, predictions, y.tolist(), strict=True)
+    ]
     bodies = {
         NDJSON: "\n".join(json.dumps(row) for row in rows).encode(),
-        NPZ: npz(ids=np.array(ids), predictions=values, labels=y),
-        ARROW: arrow_of({"id": ids, "prediction": values.tolist(), "label": y}),
+        NPZ: npz(ids=np.array(ids), predictions=predictions, labels=y),
+        ARROW: arrow_of({"id": ids, "prediction": predictions.tolist(), "label": y}),
     }
-    monitor, other = made(http, kind), made(http, kind)
-    found = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
-    assert (found["accepted"], found["refused"]) == (58, 2)
+    monitor, other = new_monitor(http, kind), new_monitor(http, kind)
+    receipt = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
+    assert (receipt["accepted"], receipt["refused"]) == (58, 2)
     body = json.dumps({"rows": rows}).encode()
     answered(http.post(f"{other}/rows", content=body, headers={"Content-Type": "application/json"}))
-    one, two = (window(http, each) for each in (monitor, other))
-    assert one["pit"] == two["pit"]
-    for key, reading in one["measures"].items():  # folds are random, and so is the order of sums
+    first, two = (window(http, name) for name in (monitor, other))
+    assert first["pit"] == two["pit"]
+    for key, reading in first["measures"].items():  # folds are random, and so is the order of sums
         assert reading["value"] == pytest.approx(two["measures"][key]["value"], rel=1e-12)
 
 
@@ -272,11 +276,11 @@ def test_an_invalid_definition_names_its_field(
     assert answer.status_code == 422, answer.text
     problem = answer.json()
     assert problem["type"].endswith(code), problem
-    assert pointer in [one["pointer"].removeprefix("#") for one in problem["errors"]], problem
+    assert pointer in [error["pointer"].removeprefix("#") for error in problem["errors"]], problem
 
 
 def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
-    monitor = made(http, "normal")
+    monitor = new_monitor(http, "normal")
     for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": at(1.0), "end": at(2.0)}}):
         assert patched(http, monitor, changes).json()["type"].endswith("prediction-kind-mismatch")
     assert patched(http, monitor, {"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
@@ -290,7 +294,7 @@ def test_a_monitor_stored_before_forecasts_had_challengers_can_be_changed(store:
 
 @pytest.mark.parametrize("kind", ["samples", "interval"])
 def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = new_monitor(http, kind)
     for answer in (
         http.post(f"{monitor}/recalibrate"),
         patched(http, monitor, {"recalibration": {"policy": "auto"}}),
@@ -300,7 +304,7 @@ def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str
 
 @pytest.mark.slow
 def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = new_monitor(http, kind)
     page = f"/ui{monitor}"
     assert http.get(page).status_code == 200
     rng = np.random.default_rng(3)
@@ -386,9 +390,9 @@ def test_forecasts_without_outcomes_expire(store: Store) -> None:
 
 def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
     name = new_id("monitor").replace("_", "-").lower()
-    made = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
-    assert made.forecast is not None
-    assert (made.prediction_kind, made.forecast.level) == ("regression", 0.9)
+    created = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
+    assert created.forecast is not None
+    assert (created.prediction_kind, created.forecast.level) == ("regression", 0.9)
     ids, forecasts = ["a", "b", "c"], np.array([[-1.0, 1.0]] * 3)
     assert client.send_predictions(name, ids, forecasts).accepted == 3
     assert client.send_labels(name, ids, np.array([0.25, 1.5, -0.5])).joined == 3
@@ -423,8 +427,8 @@ def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) 
     client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
     client.send_rows(name, np.array([[0.0, 1.0]] * 30), np.linspace(-1.5, 1.5, 30))
     for words in (["show", name], ["list"]):
-        found = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
-        assert found.exit_code == 0, found.output
+        printed = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
+        assert printed.exit_code == 0, printed.output
     shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
     assert "quantile-calibration-error" in shown
     assert "outcomes inside" in shown
@@ -458,17 +462,17 @@ COLUMNS: dict[str, tuple[str, list[object]]] = {
 def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
     http: httpx.Client, service: Stack, kind: str, tmp_path: Path
 ) -> None:
-    name = made(http, kind).removeprefix("/monitors/")
-    header, values = COLUMNS[kind]
+    name = new_monitor(http, kind).removeprefix("/monitors/")
+    header, cells = COLUMNS[kind]
     level = ("--level", "0.9") if kind == "interval" else ()
-    whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *values]] * 2)
+    whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *cells]] * 2)
     now = time.time()
     whole.write_text(whole.read_text().replace("1000000000.0", repr(now)))
     asked = (name, whole, "--regression", "--group", "site", "--time", "day", *level)
-    found = _sent(service, *asked)
-    assert found.exit_code == 0, found.stderr
-    assert "2 joined" in found.stdout
-    blind = _file(tmp_path, "blind", f"id,{header}", [["p", *values]])
+    sent = _sent(service, *asked)
+    assert sent.exit_code == 0, sent.stderr
+    assert "2 joined" in sent.stdout
+    blind = _file(tmp_path, "blind", f"id,{header}", [["p", *cells]])
     assert _sent(service, name, blind, "--regression", "--what", "predictions", "--id", "id", *level).exit_code == 0
     outcome = _file(tmp_path, "outcome", "id,rain", [["p", 0.3]])
     late = ("--regression", "--what", "labels", "--id", "id", "--label", "rain")
@@ -479,7 +483,7 @@ def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
 
 
 def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, service: Stack, tmp_path: Path) -> None:
-    quantiles, interval = (made(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
+    quantiles, interval = (new_monitor(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
     classes = http.post("/monitors", json={"name": f"classes-{quantiles}"}).json()["name"]
     normal = _file(tmp_path, "normal", "observed,mean,std", [[0.3, 0.0, 1.0]])
     others = _file(tmp_path, "others", "observed,q0.1,q0.3,q0.5,q0.7,q0.9", [[0.3, -1, -0.5, 0, 0.5, 1]])
@@ -532,14 +536,14 @@ def test_an_alarm_has_a_challenger_that_widens_forecasts(store: Store, kind: str
     assert made_map.tags["monitor"] == "m"
     fitted = load_distribution(made_map.document)
     y = np.random.default_rng(3).normal(size=4000)
-    given = (
+    forecasts = (
         {"quantiles": np.tile(0.6 * ndtri(LEVELS), (4000, 1)), "levels": LEVELS}
         if kind == "quantiles"
         else {"mean": np.zeros(4000), "variance": np.full(4000, 0.36)}
     )
-    after = fitted.apply(**given)
-    found = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
-    assert 0.88 < (found.measures["coverage"].value or 0.0) < 0.92
+    after = fitted.apply(**forecasts)
+    report = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
+    assert 0.88 < (report.measures["coverage"].value or 0.0) < 0.92
     audit = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(100)).items]
     assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(audit)
     # A second challenger would have to be compared with the map, but a tally has only the forecasts that were sent.
