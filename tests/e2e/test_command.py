@@ -16,11 +16,10 @@ from typing import IO
 import httpx
 import pytest
 from redis import Redis
-from typer.testing import CliRunner
 
 from backend.store.server.embedded import embedded_server
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
+from tests.commands import invoked, succeeded
 from tests.integration.redis_server import until
 from tests.store_folder import store_folder
 
@@ -169,7 +168,7 @@ def test_a_setting_or_port_that_is_no_number_of_its_range_is_refused(folder: Pat
     assert "CALIBRANT_DRAIN_SECONDS" in no_number.stderr
     assert "Traceback" not in no_number.stderr
     for number in ("65536", "-1"):
-        no_port = CliRunner().invoke(app, ["serve", "--port", number, "--data", str(folder / "other")])
+        no_port = invoked(None, "serve", "--port", number, "--data", folder / "other")
         assert no_port.exit_code == 2
         assert "--port" in no_port.stderr
         assert "Traceback" not in no_port.stderr
@@ -196,8 +195,7 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
 
 
 def _made_key(folder: Path, *arguments: str) -> str:
-    created = CliRunner().invoke(app, ["keys", "create", *arguments, "--data", str(folder / "data")])
-    assert created.exit_code == 0, created.stderr
+    created = succeeded(None, "keys", "create", *arguments, "--data", folder / "data")
     return created.stdout.strip()
 
 
@@ -224,7 +222,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
         assert refusal.value.problem.type == "/problems/unknown-batch-reference"
         with Calibrant(url, api_key=before + "x") as client, pytest.raises(ProblemResponse):
             client.job("x")
-        listed = CliRunner().invoke(app, ["keys", "list", "--data", str(folder / "data")]).stdout
+        listed = invoked(None, "keys", "list", "--data", folder / "data").stdout
         assert "made-before" in listed
         for secret in (before, beside):
             text = secret.split("_", 2)[2].encode()
@@ -245,7 +243,7 @@ def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
         (("revoke", "nowhere"), "no key with this id"),
         (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
     ):
-        refused = CliRunner().invoke(app, ["keys", *arguments, *(() if "--redis-url" in arguments else data)])
+        refused = invoked(None, "keys", *arguments, *(() if "--redis-url" in arguments else data))
         assert refused.exit_code in (1, 2)
         assert words in refused.stderr
         assert "Traceback" not in refused.stderr

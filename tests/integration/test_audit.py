@@ -29,6 +29,7 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
+from tests.commands import invoked, succeeded
 from tests.integration.conftest import serving
 from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.monitors.stored import monitor
@@ -134,7 +135,7 @@ def test_changes_of_keys_are_in_the_log_of_their_tenant_without_secrets(
     keys.revoke(created.record.id)
     keys.revoke(created.record.id)  # changes nothing
     arguments = ["keys", "create", "other", "--tenant", "b", "--note", "new team", "--redis-url", redis_url]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    succeeded(None, *arguments)
     entries = list(reversed(_page(redis, "a")))
     assert [entry.action for entry in entries] == ["key-created", "key-rotated", "key-revoked"]
     assert {entry.key for entry in entries} == {created.record.id}
@@ -310,14 +311,14 @@ def test_the_command_prints_a_table_and_json_lines_and_the_client_sends_a_note(s
     assert shown.exit_code == 0
     assert "map-fitted" in shown.stdout
     assert "ünder review" in shown.stdout
-    lines = CliRunner().invoke(app, [*arguments, "--json", "--most", "1"]).stdout.splitlines()
+    lines = invoked(None, *arguments, "--json", "--most", "1").stdout.splitlines()
     assert [json.loads(line)["note"] for line in lines] == ["ünder review"]
     described = CliRunner().invoke(
         app, ["maps", "alias", "typed", "champion", "1", "--server", service.url], env={"CALIBRANT_NOTE": "go"}
     )
     assert described.exit_code == 0, described.stderr
     assert _entries(service.url, None, "?map=typed&action=alias-moved")[0]["note"] == "go"
-    assert CliRunner().invoke(app, ["audit", "--action", "x", "--server", service.url]).exit_code == 1
+    assert invoked(None, "audit", "--action", "x", "--server", service.url).exit_code == 1
 
 
 def _trail(redis: Redis, tenant: str, entries: int = 100, days: int = 400) -> AuditTrail:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from schemas.jobs import FINAL
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.packed import npy, npz
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}
 
@@ -255,9 +254,8 @@ def test_a_batch_of_the_first_format_is_read_and_appended_to(api: httpx.Client, 
     }
     fields: dict[Any, Any] = {"record": json.dumps(record)}
     for name in ("predictions", "labels"):
-        file = io.BytesIO()
-        np.save(file, np.array(ROWS[name]))
-        fields |= {f"{name}:0": file.getvalue()[:140], f"{name}:1": file.getvalue()[140:]}
+        array = npy(ROWS[name])
+        fields |= {f"{name}:0": array[:140], f"{name}:1": array[140:]}
     redis.hset(Keyspace().batch("batch_old"), mapping=fields)
     redis.expire(Keyspace().batch("batch_old"), 60)
     assert api.get("/batches/batch_old").json()["n"] == 4

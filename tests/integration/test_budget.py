@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, redis_server, until
 from tests.integration.test_workers import supervisor
+from tests.packed import npz
 
 #: The store's memory; the budget is three quarters of it, a tenant's share half of that.
 MEMORY = 64 << 20
@@ -62,9 +62,8 @@ def _metric(api: httpx.Client, name: str, **headers: str) -> float:
 
 def _body(n: int = 110_000) -> bytes:
     """A batch that takes about 1.8 MB."""
-    random, file = np.random.default_rng(0), io.BytesIO()
-    np.savez(file, predictions=random.random(n), labels=(random.random(n) < 0.5).astype(np.int64))
-    return file.getvalue()
+    random = np.random.default_rng(0)
+    return npz(predictions=random.random(n), labels=(random.random(n) < 0.5).astype(np.int64))
 
 
 def _post(api: httpx.Client, body: bytes, headers: dict[str, str] | None = None) -> httpx.Response:

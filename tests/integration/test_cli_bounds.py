@@ -7,11 +7,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from service.stack import Stack
+from tests.commands import invoked, succeeded
 from tests.integration.responses import body_of
 
 P = np.linspace(0.02, 0.98, 60)
@@ -33,8 +32,7 @@ def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_serv
         with httpx.Client(base_url=service.url, timeout=60) as http:
             answer = http.post("/maps/import", json={"document": FITTED.to_document()})
             where = [body_of(answer, 201)["id"], "--server", service.url]
-    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--out", str(output), "--map", *where])
-    assert done.exit_code == 0, done.output
+    succeeded(None, "calibrate", file, "--bounds", "--out", output, "--map", *where)
     table = np.genfromtxt(output, delimiter=",", names=True)
     assert table.dtype.names == ("id", "p", "calibrated", "calibrated_p0", "calibrated_p1")
     low, high = FITTED.bounds(P)
@@ -43,6 +41,6 @@ def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_serv
 
 
 def test_other_maps_have_no_bounds(file: Path) -> None:
-    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--map", str(file.with_name("platt.json"))])
+    done = invoked(None, "calibrate", file, "--bounds", "--map", str(file.with_name("platt.json")))
     assert done.exit_code == 2
     assert "--bounds" in done.output

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from calibrant.cli.main import app
 from service.stack import Stack
+from tests.commands import invoked
 
 Run = Callable[..., Result]
 
@@ -34,17 +34,13 @@ def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here() -> Run:
     """The command without a server."""
-    return lambda *arguments: _run(None, *arguments)
+    return lambda *arguments: invoked(None, *arguments)
 
 
 @pytest.fixture
 def there(service: Stack) -> Run:
     """The command with the server, which the environment names."""
-    return lambda *arguments: _run(service.url, *arguments)
-
-
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+    return lambda *arguments: invoked(service.url, *arguments)
 
 
 def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, there: Run, tmp_path: Path) -> None:
@@ -194,7 +190,7 @@ def test_a_server_that_is_not_calibrant_has_a_different_error_from_a_refusal(csv
         thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            refused = _run(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
+            refused = invoked(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
         finally:
             stranger.shutdown()
             thread.join()

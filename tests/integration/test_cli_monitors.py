@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.redis_server import until
 
 Run = Callable[..., Result]
@@ -31,7 +31,7 @@ Y = (NUMBERS.uniform(size=400) < P).astype(int)
 def run(service: Stack) -> Run:
     def run(*arguments: str | Path) -> Result:
         words = ["monitors", *map(str, arguments), "--server", service.url]
-        return CliRunner().invoke(app, words)
+        return invoked(None, *words)
 
     return run
 

@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import AlarmData, Proposal
 from calibrant.client.monitored import Encoding
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.clients import Kind, connected
 from tests.integration.monitors.test_class_shift import K, drawn
 from tests.integration.redis_server import until
@@ -219,7 +218,7 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     reference = {"batch": either.upload(logits, labels, scale="logit").id}
     monitor = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
     assert monitor.reservoir == 2000
-    window = drawn(1500, 2, kept=0.2)[0]
+    window = drawn(1500, 2, share=0.2)[0]
     either.send_predictions(name, [f"row-{i}" for i in range(1500)], window)
     assert either.recalibrate(name, correction="label-shift").number == 1
 
@@ -243,7 +242,7 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     assert "from a sample of 1,500 predictions of the window" in page
     assert rate in page
     assert f"It assumes that {proposal.found.assumption}." in page
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).stdout
+    shown = invoked(None, "monitors", "show", name, "--server", service.url).stdout
     (line,) = [line for line in shown.split("classes of day")[1].splitlines() if line.startswith("1 ")]
     assert rate in line
     _decide_about(either, name, proposal)

@@ -10,14 +10,13 @@ import httpx
 import numpy as np
 import pytest
 from redis import Redis
-from typer.testing import CliRunner, Result
 
 import calibrant
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.settings import Settings
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.conftest import serving
 
 N = 150
@@ -162,19 +161,15 @@ def _files(folder: Path, rows: dict[str, Any]) -> list[Path]:
     return paths
 
 
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
-
-
 def test_files_are_compared_with_and_without_a_server(service: Stack, rows: dict[str, Any], tmp_path: Path) -> None:
     first, second = _files(tmp_path, rows)
     asked = ("evaluate", first, "--regression", "--against", second, "--measure", "crps", "--lags", "1")
     for extra in ((), ("--json",)):
-        here, there = (_run(url, *asked, *extra) for url in (None, service.url))
+        here, there = (invoked(url, *asked, *extra) for url in (None, service.url))
         assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
         assert here.stdout == there.stdout
     assert json.loads(here.stdout)["comparison"]["ranking"] == ["second.csv", "forecasts"]
-    assert "forecasts - second.csv" in _run(None, *asked).stdout
+    assert "forecasts - second.csv" in invoked(None, *asked).stdout
 
 
 def test_the_command_refuses_invalid_files_and_options(rows: dict[str, Any], tmp_path: Path) -> None:
@@ -188,9 +183,9 @@ def test_the_command_refuses_invalid_files_and_options(rows: dict[str, Any], tmp
         (("--score", "crps"), 2, "needs --against"),
         (("--against", second, "--score", "brier"), 1, "score"),
     ):
-        refused = _run(None, "evaluate", first, "--regression", *arguments)
+        refused = invoked(None, "evaluate", first, "--regression", *arguments)
         assert refused.exit_code == code, refused.stderr
         assert words in refused.stderr
-    plain = _run(None, "evaluate", first, "--against", second)
+    plain = invoked(None, "evaluate", first, "--against", second)
     assert plain.exit_code == 2
     assert "needs --regression" in plain.stderr

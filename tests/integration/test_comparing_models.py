@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
+from tests.commands import invoked, succeeded
 from tests.integration.responses import problem_of
 from tests.unit.reports.reading import Page
 
@@ -53,31 +50,13 @@ def test_the_answer_is_that_of_a_notebook(http: httpx.Client) -> None:
     assert answer.json()["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
 
 
-@pytest.mark.parametrize("form", ["npz", "arrow", "parquet", "csv"])
-def test_every_format_has_an_array_for_each_model(http: httpx.Client, form: str) -> None:
+@pytest.mark.parametrize("kind", [NPZ, ARROW, PARQUET, CSV])
+def test_every_format_has_an_array_for_each_model(http: httpx.Client, kind: str) -> None:
     columns = {"models/forest": TRUE, "models/a~1b~0c": TRUE**2, "labels": Y}
-    file = io.BytesIO()
-    if form == "npz":
-        np.savez(file, allow_pickle=False, **columns)
-    elif form == "csv":
-        pd.DataFrame(columns).to_csv(file, index=False)
-    else:
-        table = pa.table(columns)
-        if form == "parquet":
-            pq.write_table(table, file)
-        else:
-            with pa.ipc.new_stream(file, table.schema) as writer:
-                writer.write_table(table)
-    kinds = {
-        "npz": "application/x-npz",
-        "arrow": "application/vnd.apache.arrow.stream",
-        "parquet": "application/vnd.apache.parquet",
-        "csv": "text/csv",
-    }
     answer = http.post(
         "/compare",
-        content=file.getvalue(),
-        headers={"Content-Type": kinds[form]},
+        content=WRITE_ARRAYS[kind](columns),
+        headers={"Content-Type": kind},
         params={"measures": "brier,auroc", "rank_by": "brier"},
     )
     assert answer.status_code == 200, answer.text
@@ -232,9 +211,7 @@ def test_the_command_prints_the_same_with_and_without_a_server(
     path = tmp_path / "scores.csv"
     pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
     arguments = ["compare", str(path), "--prediction", "a", "--prediction", "b", "--label", "y", "--json", *flags]
-    here, there = (
-        CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server}) for server in (None, service.url)
-    )
+    here, there = (invoked(server, *arguments) for server in (None, service.url))
     assert here.exit_code == there.exit_code == 0, (here.output, there.output)
     assert json.loads(here.stdout) == json.loads(there.stdout)
 
@@ -315,8 +292,7 @@ def test_the_command_writes_the_same_report_with_a_server(service: Stack, tmp_pa
     arguments = ["report", str(path), "--prediction", "a", "--prediction", "b", "--group", "site", "--out", str(output)]
     tables, pictures = [], []
     for server in (None, service.url):
-        result = CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server})
-        assert result.exit_code == 0, result.output
+        succeeded(server, *arguments)
         page = Page(output.read_text("utf-8"))
         tables.append([cell.text for cell in page.all("td")])
         pictures.append([picture.attributes["alt"] for picture in page.all("img")])

@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npz
 from tests.rows import draw_event
@@ -133,10 +132,6 @@ def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
-
-
 @pytest.mark.parametrize(
     "flags",
     [
@@ -155,7 +150,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
 @pytest.mark.parametrize("form", [pytest.param([], marks=pytest.mark.slow), ["--json"]], ids=["text", "json"])
 def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
     flags = ["--label", "y", *([] if "--prediction" in flags else ["--prediction", "p"]), *flags]
-    here, there = (_run(server, "decide", csv, *flags, *form) for server in (None, service.url))
+    here, there = (invoked(server, "decide", csv, *flags, *form) for server in (None, service.url))
     assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
     assert here.stdout == there.stdout
     assert here.stderr == there.stderr
@@ -178,7 +173,7 @@ def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, fla
     ],
 )
 def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: str) -> None:
-    refused = _run(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
+    refused = invoked(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
     assert refused.exit_code != 0
     assert text in refused.stderr
     assert refused.stdout == ""
@@ -190,11 +185,11 @@ def test_the_commands_for_both_events_of_two_columns_are_printed(command: tuple[
     lines = [f"{y},{1 - p!r},{p!r}" for y, p in zip(Y, P.tolist(), strict=True)]
     path.write_text("\n".join(["y,prob_0,prob_1", *lines, ""]), "utf-8")
     flags = (*command[1:], *(("--out", tmp_path / "report.html") if command[0] == "report" else ()))
-    refused = _run(None, command[0], path, *flags)
+    refused = invoked(None, command[0], path, *flags)
     remedies = [line.split() for line in refused.stderr.splitlines() if line.startswith("  calibrant ")]
     assert refused.exit_code == 2
     assert [words[-2:] for words in remedies] == [["--reduction", "confidence"], ["--reduction", "binary"]]
-    assert [_run(None, *words[1:]).exit_code for words in remedies] == [0, 0]
+    assert [invoked(None, *words[1:]).exit_code for words in remedies] == [0, 0]
 
 
 def test_rows_in_clusters_have_the_intervals_of_the_library(http: httpx.Client, client: Calibrant) -> None:

@@ -10,7 +10,6 @@ import httpx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import calibrant
@@ -21,7 +20,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.packed import arrow, npy, npz, parquet
 
 REGRESSION = {"prediction_kind": "regression"}
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -97,16 +96,11 @@ def test_coverage_is_measured_by_a_column(api: httpx.Client) -> None:
 def test_every_format_gives_the_same_answer(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     columns = {f"q{level}": rows["quantiles"][:, i] for i, level in enumerate(LEVELS)} | {"observed": rows["observed"]}
-    table = pa.table(columns)
-    stream, file = io.BytesIO(), io.BytesIO()
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    pq.write_table(table, file)
     lines = [",".join(columns), *(",".join(map(repr, map(float, row))) for row in zip(*columns.values(), strict=True))]
     bodies = {
         NPZ: npz(**rows),
-        ARROW: stream.getvalue(),
-        PARQUET: file.getvalue(),
+        ARROW: arrow(columns),
+        PARQUET: parquet(columns),
         "text/csv": "\n".join(lines).encode(),
     }
     expected = _evaluate(api, _json(rows))
@@ -230,10 +224,8 @@ def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Clie
 
 
 def test_an_npy_body_is_refused(api: httpx.Client) -> None:
-    file = io.BytesIO()
-    np.save(file, np.ones(3))
     sent = api.post(
-        "/evaluate", params=REGRESSION, content=file.getvalue(), headers={"Content-Type": "application/x-npy"}
+        "/evaluate", params=REGRESSION, content=npy(np.ones(3)), headers={"Content-Type": "application/x-npy"}
     )
     assert problem_of(sent)[:2] == (415, "unsupported-media-type")
 

@@ -31,7 +31,7 @@ from tests.body_formats import (
     WRITE_ROWS,
 )
 from tests.integration.responses import body_of, place_of
-from tests.packed import arrow, npz, parquet
+from tests.packed import arrow, npz, parquet, zipped
 
 ZEROS = bytes(1 << 24)
 P = np.random.default_rng(0).random(5000)
@@ -105,11 +105,7 @@ def _forged_npy(shape: str) -> bytes:
 
 
 def _npz_of_true() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("predictions.npy", _forged_npy("(True,)")[: 128 + 8])
-        archive.writestr("labels.npy", _forged_npy("(True,)")[: 128 + 8])
-    return file.getvalue()
+    return zipped(dict.fromkeys(("predictions.npy", "labels.npy"), _forged_npy("(True,)")[: 128 + 8]))
 
 
 def _lying_arrow() -> bytes:

@@ -24,9 +24,10 @@ from backend.held_map import HeldMap
 from service.hosts.app import HostApp, HostProcess, vertex_routes
 from service.settings import ScoringSettings
 from service.stack import Stack
-from tests.body_formats import ARROW, CSV, JSON, NPY, NPZ, npy_of, npz_of
+from tests.body_formats import ARROW, CSV, JSON, NPY, NPZ
 from tests.drawn import examples
 from tests.integration.hosting import CLASSES, PROBS, ask, files, host_of, hosted, post, running_host
+from tests.packed import npy, npz
 
 __all__ = ["files"]
 
@@ -56,8 +57,8 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
     forecasts = {"prediction_kind": "regression", "mean": [3.0, 4.0], "variance": [1.0, 2.0]}
     bodies: list[tuple[str, dict[str, Any]]] = [
         ("spam", {"json": {"predictions": FEW}}),
-        ("spam", {"content": npz_of(predictions=p), "headers": {"content-type": NPZ}}),
-        ("spam", {"content": npz_of(predictions=p), "headers": {"content-type": NPZ, "accept": ARROW}}),
+        ("spam", {"content": npz(predictions=p), "headers": {"content-type": NPZ}}),
+        ("spam", {"content": npz(predictions=p), "headers": {"content-type": NPZ, "accept": ARROW}}),
         ("spam", {"content": b"predictions\n0.25\n", "headers": {"content-type": CSV}}),
         ("bounds", {"json": {"predictions": FEW, "bounds": True}}),
         ("logits", {"json": {"predictions": [-40.0, 2.5]}}),
@@ -334,7 +335,7 @@ def test_ping_says_that_the_host_is_healthy() -> None:
 @pytest.mark.parametrize("accept", [None, "*/*", JSON, CSV, NPY])
 def test_invocations_take_and_return_every_type(name: str, kind: str, accept: str | None) -> None:
     rows = np.array(FEW) if name == "spam" else SOME
-    bodies = {JSON: {"instances": rows}, CSV: _csv(rows.reshape(len(rows), -1)), NPY: npy_of(rows)}
+    bodies = {JSON: {"instances": rows}, CSV: _csv(rows.reshape(len(rows), -1)), NPY: npy(rows)}
     response = post(host_of(name), "/invocations", bodies[kind], kind, **({"accept": accept} if accept else {}))
     assert response.status_code == 200, response.text
     wanted = kind if accept in (None, "*/*") else accept
@@ -367,7 +368,7 @@ def test_an_array_alone_is_a_body_of_instances() -> None:
 
 def test_a_header_that_sagemaker_passes_on_names_one_of_several_maps() -> None:
     app = host_of("spam", "pets")
-    for kind, body in ((JSON, {"instances": FEW}), (CSV, _csv(np.array(FEW)[:, None])), (NPY, npy_of(FEW))):
+    for kind, body in ((JSON, {"instances": FEW}), (CSV, _csv(np.array(FEW)[:, None])), (NPY, npy(FEW))):
         named = post(app, "/invocations", body, kind, x_amzn_sagemaker_custom_attributes="map=spam", accept=JSON)
         assert named.json() == {"predictions": hosted()["spam"].apply(FEW).tolist()}
         for attributes in ({}, {"x_amzn_sagemaker_custom_attributes": "trace=1"}):
@@ -387,9 +388,9 @@ def test_a_header_that_sagemaker_passes_on_names_one_of_several_maps() -> None:
         (CSV, b'"0.5\n', 400),
         (f"{CSV}; header=present", b"event\n0.5\n", 422),
         (NPY, b"", 400),
-        (NPY, npy_of(["a"]), 400),
-        (NPY, npy_of(np.ones((2, 2, 2))), 422),
-        (NPY, npy_of(FEW)[:-1], 400),
+        (NPY, npy(["a"]), 400),
+        (NPY, npy(np.ones((2, 2, 2))), 422),
+        (NPY, npy(FEW)[:-1], 400),
         (JSON, b"[0.5", 400),
         (JSON, b"0.5", 422),
         ("application/x-parquet", b"", 415),

@@ -12,9 +12,10 @@ import pytest
 import tritonclient.http
 
 from service.stack import Stack
-from tests.body_formats import CSV, JSON, NPY, npy_of
+from tests.body_formats import CSV, JSON, NPY
 from tests.integration.hosting import CLASSES, COUNTRIES, PROBS, SITES, P, ask, host_of, hosted, post
 from tests.integration.responses import body_of
+from tests.packed import npy
 
 SOME, FEW, AGES = PROBS[:4], P[:4], (80 * P[:4]).tolist()
 WITH_HEADER = f"{CSV}; header=present"
@@ -62,7 +63,7 @@ def test_the_labels_that_risk_control_chooses_are_those_of_the_library() -> None
 def test_invocations_return_sets_in_every_type(kind: str, accept: str) -> None:
     expected = hosted()["sets"].apply(SOME)
     lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist())
-    bodies = {JSON: {"instances": SOME}, CSV: lines.encode(), NPY: npy_of(SOME)}
+    bodies = {JSON: {"instances": SOME}, CSV: lines.encode(), NPY: npy(SOME)}
     response = post(host_of("sets"), "/invocations", bodies[kind], kind, accept=accept)
     assert response.status_code == 200, response.text
     if accept == JSON:
@@ -121,7 +122,7 @@ def test_an_adjustable_map_has_another_error_level_in_every_protocol(alpha: floa
         assert answer == {"predictions": expected.to_lists()}
     lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist()).encode()
     header = {ATTRIBUTES: f"seed=3; alpha={alpha}"}
-    for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy_of(SOME))):
+    for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy(SOME))):
         response = post(host, "/invocations", body, kind, accept=JSON, **header)
         assert body_of(response) == {"predictions": expected.to_lists()}
     (output,) = post(host, "/v2/models/levels/infer", _tensors(SOME, **parameters)).json()["outputs"]

@@ -22,6 +22,7 @@ from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from service.stack import stack
+from tests.commands import invoked, succeeded
 from tests.integration.conftest import patient
 from tests.integration.redis_server import until
 
@@ -99,22 +100,22 @@ def test_the_client_and_the_commands_name_where_a_key_belongs(served: list[str],
 def test_a_refused_tenant_names_the_accepted_characters(own_store: str, keys: ApiKeyStore, tenant: str) -> None:
     before = len(keys.all())
     arguments = ["keys", "create", "one", "--redis-url", own_store]
-    refused = CliRunner().invoke(app, [*arguments, "--tenant", tenant])
+    refused = invoked(None, *arguments, "--tenant", tenant)
     assert refused.exit_code == 2
     accepted = "1 to 63 lower-case letters, digits and hyphens, the first a letter or digit, such as team-a"
     assert f"Invalid value for --tenant: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
     assert len(keys.all()) == before
     for good in ("team-a", "0", "a" * 63):
-        assert CliRunner().invoke(app, [*arguments, "--tenant", good]).exit_code == 0
+        succeeded(None, *arguments, "--tenant", good)
 
 
 def test_a_refused_name_of_a_key_names_the_accepted_characters(own_store: str) -> None:
     arguments = ["keys", "create", "--redis-url", own_store]
-    refused = CliRunner().invoke(app, [*arguments, "--", "_one"])
+    refused = invoked(None, *arguments, "--", "_one")
     assert refused.exit_code == 2
     accepted = "1 to 64 letters, digits, dots, underscores, hyphens and spaces, the first a letter or digit"
     assert f"Invalid value for name: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
-    assert CliRunner().invoke(app, [*arguments, "Ci job_1.2-3"]).exit_code == 0
+    succeeded(None, *arguments, "Ci job_1.2-3")
 
 
 def _until_known(url: str, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from service.stack import Stack, stack
 from tests.integration.conftest import patient
 from tests.integration.redis_server import until
 from tests.integration.visiting import ROWS, Visitor
+from tests.packed import npz
 
 pytestmark = pytest.mark.slow
 
@@ -72,9 +72,7 @@ def test_four_bombs_at_once_stay_within_the_budget(bounded: Stack, large: dict[s
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.npz"])
 def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> None:
     if name == "rows.npz":
-        file = io.BytesIO()
-        np.savez_compressed(file, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
-        content = file.getvalue()
+        content = npz(np.savez_compressed, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
     else:
         content = gzip.compress(b"p,y\n" + b"0.5,1\n" * 12_000_000)
     reset_peak(bounded.api.pid)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
-from pyarrow import parquet
 
 import calibrant
 from calibrant.core.errors import EmptyBatch, SourceUnreadable, TargetExists
@@ -22,6 +19,7 @@ from calibrant.distributed.sources import gather
 from calibrant.distributed.storage import Storage, storage_of
 from calibrant.distributed.target import MANIFEST, Scoring
 from tests.integration.object_store import Fault, Proxy, object_store, proxied, put
+from tests.packed import parquet
 
 FILES, ROWS = 5, 400
 COLUMNS = Columns.read(prediction="p", label="y")
@@ -50,9 +48,7 @@ def _rows(i: int) -> tuple[Any, Any]:
 
 def _file(i: int) -> bytes:
     p, y = _rows(i)
-    file = io.BytesIO()
-    parquet.write_table(pa.table({"p": p, "y": y}), file)
-    return file.getvalue()
+    return parquet({"p": p, "y": y})
 
 
 def _storage(url: str) -> Storage:

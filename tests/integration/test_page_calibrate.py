@@ -22,6 +22,7 @@ from service.web.upload import CALIBRATE_FIELDS, IN_ORDER_FIELDS, UPLOAD_FIELDS
 from tests.integration.conftest import SharedApi, one_place_taken, serving
 from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor
+from tests.packed import arrow, npz, parquet
 
 LIMIT = 40_000
 CSV = b'id,p,note\n7,0.125,=1+2\n8,0.875,"a, b"\n9,0.5,\n'
@@ -183,13 +184,8 @@ def test_a_decimal_comma_and_its_separator_are_kept(visitor: Visitor) -> None:
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_parquet_and_arrow_keep_their_format_and_columns(visitor: Visitor, kind: str) -> None:
     ref = _fit(visitor)
-    table, file = pyarrow.table({"p": [0.125, 0.875], "site": ["north", None]}), io.BytesIO()
-    if kind == "parquet":
-        pyarrow.parquet.write_table(table, file)
-    else:
-        with pyarrow.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-    answer = _send(visitor, ref, file.getvalue(), f"rows.{kind}")
+    table = {"p": [0.125, 0.875], "site": ["north", None]}
+    answer = _send(visitor, ref, parquet(table) if kind == "parquet" else arrow(table, file=True), f"rows.{kind}")
     assert answer.status_code == 200, answer.text
     assert f"rows-spam-v1.{kind}" in answer.headers["content-disposition"]
     content = pyarrow.BufferReader(answer.content)
@@ -200,9 +196,8 @@ def test_parquet_and_arrow_keep_their_format_and_columns(visitor: Visitor, kind:
 
 
 def test_an_archive_and_compressed_rows_become_csv(visitor: Visitor) -> None:
-    ref, file = _fit(visitor), io.BytesIO()
-    np.savez(file, p=np.array([0.125, 0.875]))
-    answer = _send(visitor, ref, file.getvalue(), "rows.npz")
+    ref = _fit(visitor)
+    answer = _send(visitor, ref, npz(p=np.array([0.125, 0.875])), "rows.npz")
     assert [float(line) for line in answer.text.splitlines()[1:]] == _applied(visitor, ref, [0.125, 0.875])
     packed = _send(visitor, ref, gzip.compress(CSV), "rows.csv.gz")
     assert packed.text == _send(visitor, ref, CSV).text

@@ -19,6 +19,7 @@ from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import SharedApi, serving
 from tests.integration.visiting import ROWS, Visitor
+from tests.packed import parquet
 
 N = 400
 
@@ -115,10 +116,8 @@ def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) ->
     assert header == ["id", "mean", "std", "calibrated_mean", "calibrated_std"]
     assert [float(line[4]) for line in lines] == np.sqrt(expected.variance).tolist()
     assert answer.headers["content-disposition"].startswith('attachment; filename="new-rain-v1.csv"')
-    file = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"mu": MEAN[:3], "s": np.ones(3)}), file)
-    chosen = token | {"predictions": "mean=mu, std=s"}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=chosen, files={"file": ("new.parquet", file.getvalue())})
+    chosen, rows = token | {"predictions": "mean=mu, std=s"}, parquet({"mu": MEAN[:3], "s": np.ones(3)})
+    answer = visitor.post(f"/ui/calibrate/{ref}", data=chosen, files={"file": ("new.parquet", rows)})
     table = pyarrow.parquet.read_table(io.BytesIO(answer.content))
     assert table.column_names == ["mu", "s", "calibrated_mean", "calibrated_std"]
     wrong = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", b"lower,upper\n1,2\n")})

@@ -560,13 +560,13 @@ def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: 
     with ThreadPoolExecutor(2) as threads:
         churns = [threads.submit(churn) for _ in range(2)]
         rounds = 0
-        while rounds < 3 or not all(churn.done() for churn in churns):
+        while rounds < 3 or not all(writer.done() for writer in churns):
             ids = _ids(http, name=name, limit=2)
             assert len(set(ids)) == len(ids)
             assert [i for i in ids if i in staying] == staying[::-1]
             rounds += 1
-        for churn in churns:
-            churn.result()
+        for writer in churns:
+            writer.result()
     assert _ids(http, name=name) == staying[::-1]
 
 

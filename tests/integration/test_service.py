@@ -12,7 +12,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
 from tests.integration.responses import problem_of
-from tests.packed import npz
+from tests.packed import npz, zipped
 
 RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)
@@ -387,24 +387,17 @@ def _bomb() -> bytes:
 
 
 def _forged_shape() -> bytes:
-    file, header = io.BytesIO(), io.BytesIO()
+    header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("predictions.npy", header.getvalue() + bytes(64))
-    return file.getvalue()
+    return zipped({"predictions.npy": header.getvalue() + bytes(64)})
 
 
 def _objects() -> bytes:
-    file = io.BytesIO()
-    np.savez(file, predictions=np.array([print], dtype=object), labels=np.array([1]))
-    return file.getvalue()
+    return npz(predictions=np.array([print], dtype=object), labels=np.array([1]))
 
 
-def _zipped(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", method) as archive:
-        archive.writestr("predictions.npy", data)
-    return file.getvalue()
+def _zipped(content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    return zipped({"predictions.npy": content}, method)
 
 
 def _npy_with_header(header: str) -> bytes:

@@ -8,12 +8,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import succeeded
 from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(21)
@@ -108,8 +107,7 @@ def test_the_command_writes_the_section(
     sets = (
         ["--sets", stored["group"], "--server", service.url] if on_server else ["--sets", str(tmp_path / "sets.json")]
     )
-    done = CliRunner().invoke(app, ["report", str(file), "--group", "site", "--out", str(page), *sets])
-    assert done.exit_code == 0, done.output
+    succeeded(None, "report", file, "--group", "site", "--out", page, *sets)
     local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps["group"])
     assert f"{local.document['sets']['coverage']:.3f}" in _section(page.read_text("utf-8"), "sets")
 

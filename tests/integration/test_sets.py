@@ -12,20 +12,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
 from backend.held_map import HeldMap
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.core.errors import CalibrationError, UnusableRows
 from service.hosts.app import HostApp, HostProcess
 from service.settings import ScoringSettings
 from service.stack import Stack
-from tests.body_formats import ARROW, CSV, JSON, NPZ, arrow_of, csv_of
+from tests.body_formats import ARROW, CSV, JSON, NPZ, csv_of
+from tests.commands import invoked, succeeded
 from tests.integration.hosting import post
 from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.packed import arrow, npz
 
 RANDOM = np.random.default_rng(54)
 PROBS = RANDOM.dirichlet(np.ones(3), 300)
@@ -189,7 +188,7 @@ def test_risk_control_is_fitted_to_several_labels_of_each_row(http: httpx.Client
     if kind == JSON:
         answer = http.post("/maps", json=_listed(arrays) | {"method": "crc", "options": {"alpha": 0.2}})
     else:
-        writer = {NPZ: lambda rows: npz(**rows), ARROW: lambda rows: arrow_of(_listed(rows)), CSV: csv_of}[kind]
+        writer = {NPZ: lambda rows: npz(**rows), ARROW: lambda rows: arrow(_listed(rows)), CSV: csv_of}[kind]
         query = {"method": "crc", "options": json.dumps({"alpha": 0.2})}
         answer = http.post("/maps", content=writer(arrays), params=query, headers={"content-type": kind})
     record = body_of(answer, 201)
@@ -344,10 +343,6 @@ def test_a_host_applies_set_maps(stored: dict[str, str]) -> None:
 # --- The command
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 @pytest.mark.parametrize("on_server", [False, True])
 def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Path, on_server: bool) -> None:
     file = tmp_path / "rows.csv"
@@ -358,13 +353,11 @@ def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Pa
     file.write_text("\n".join([head, *lines]) + "\n", "utf-8")
     where = ["--server", service.url] if on_server else []
     options = ["--method", "lac", "--option", "conditional=group", "--group", "site", "--holdout", "0.3"]
-    fitted = _run("fit", str(file), *options, *where, *([] if on_server else ["--out", str(tmp_path / "map.json")]))
-    assert fitted.exit_code == 0, fitted.output
+    fitted = succeeded(None, "fit", file, *options, *where, *([] if on_server else ["--out", tmp_path / "map.json"]))
     assert "held-out coverage (90 rows): 0.9" in fitted.stderr or "held-out coverage (90 rows): 0.8" in fitted.stderr
     reference = fitted.stdout.strip() if on_server else str(tmp_path / "map.json")
     output = tmp_path / "out.csv"
-    done = _run("calibrate", str(file), "--map", reference, "--group", "site", "--out", str(output), *where)
-    assert done.exit_code == 0, done.output
+    done = succeeded(None, "calibrate", file, "--map", reference, "--group", "site", "--out", output, *where)
     assert "mean size" in done.stderr
     table = np.genfromtxt(output, delimiter=",", names=True, dtype=None, encoding="utf-8")
     members = np.column_stack([table[f"set_{name}"] for name in NAMES])
@@ -375,11 +368,11 @@ def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Pa
 def test_the_command_refuses_what_only_set_maps_take(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("label,p,site\n" + "".join(f"{i % 2},{i / 50},a\n" for i in range(50)), "utf-8")
-    refused = _run("fit", str(file), "--method", "platt", "--group", "site")
+    refused = invoked(None, "fit", file, "--method", "platt", "--group", "site")
     assert refused.exit_code == 2
     calibrant.fit("platt", np.arange(50) / 50, np.arange(50) % 2).save(tmp_path / "map.json")
     for flag, value in (("--seed", "1"), ("--group", "site")):
-        refused = _run("calibrate", str(file), "--map", str(tmp_path / "map.json"), flag, value)
+        refused = invoked(None, "calibrate", file, "--map", tmp_path / "map.json", flag, value)
         assert refused.exit_code == 2
         assert "prediction sets" in refused.output
 

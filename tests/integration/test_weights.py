@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
@@ -15,6 +14,7 @@ from backend.kinds.classes import read_stored_batch
 from backend.store.keyspace import Keyspace
 from backend.store.store import Store
 from calibrant.core.reductions import Event
+from tests.packed import npy
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(80)
@@ -79,9 +79,7 @@ def test_frequencies_stored_by_an_earlier_version_keep_their_meaning(
     }  # fmt: skip
     fields: dict[Any, Any] = {"record": json.dumps(record)}
     for name, values in (ROWS | {"weights": weights}).items():
-        file = io.BytesIO()
-        np.save(file, np.array(values))
-        fields[f"{name}:0"] = file.getvalue()
+        fields[f"{name}:0"] = npy(values)
     redis.hset(Keyspace().batch("batch_fractions"), mapping=fields)
     redis.expire(Keyspace().batch("batch_fractions"), 60)
     batch = read_stored_batch(store.batches, "batch_fractions")

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
 from backend.kinds.sets import set_record
@@ -19,7 +18,6 @@ from backend.store.keyspace import new_id
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import tally_of
 from calibrant.sets.set_map import load_sets
@@ -28,6 +26,7 @@ from schemas.maps import Registration
 from schemas.monitor_online import AdaptiveReading
 from schemas.monitors import MonitorRecord
 from service.stack import Stack
+from tests.commands import succeeded
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour
 from tests.integration.redis_server import until
@@ -198,6 +197,5 @@ def test_the_level_is_in_the_answer_on_the_page_and_in_the_command(
     assert (adaptive.level, adaptive.rows) == (0.1, 0)
     assert adaptive.target == pytest.approx(0.1)
     assert "Adaptive error level" in http.get(f"/ui/monitors/{name}").text
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url])
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(None, "monitors", "show", name, "--server", service.url)
     assert "adaptive level" in shown.output

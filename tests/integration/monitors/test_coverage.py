@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from backend.monitors.alarms import acknowledge
 from backend.monitors.kinds import SetMonitor, kind_of_monitor
@@ -19,7 +18,6 @@ from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.base import DAY
@@ -28,6 +26,7 @@ from schemas.monitor_rules import RuleState
 from schemas.monitors import MonitorRecord
 from service.stack import Stack
 from tests.body_formats import WRITE_ROWS
+from tests.commands import succeeded
 from tests.integration.monitors.monitored import answered
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, pour
@@ -294,8 +293,7 @@ def test_the_command_creates_a_monitor_of_sets_and_sends_their_rows(service: Sta
     path.write_text("y,ant,bee\nant,1,0\nbee,1,1\nbee,0,0\nant,0,1\n", "utf-8")
 
     def run(*arguments: str) -> str:
-        result = CliRunner().invoke(app, ["monitors", *arguments], env={"CALIBRANT_SERVER": service.url})
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(service.url, "monitors", *arguments)
         return result.stdout
 
     run("create", name, "--classes", "2", "--coverage", "0.9")

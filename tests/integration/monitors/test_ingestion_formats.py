@@ -21,12 +21,10 @@ from tests.body_formats import (
     PARQUET,
     WITH_NULL,
     WRITE_ROWS,
-    arrow_of,
     columns_of,
-    npz_of,
-    parquet_of,
 )
 from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.packed import arrow, npz, parquet
 
 N = 600
 
@@ -58,7 +56,7 @@ def as_npz(some: list[dict[str, Any]]) -> bytes:
         field + "s": np.array([row[field] for row in some]) for field in ("id", "prediction", "label")
     }
     times = np.array([row["timestamp"].replace(tzinfo=None) for row in some], "M8[ms]")
-    return npz_of(**named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
+    return npz(**named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
 
 
 def columns_in_milliseconds(some: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,20 +67,20 @@ def columns_in_milliseconds(some: list[dict[str, Any]]) -> dict[str, Any]:
 def as_coded_arrow(some: list[dict[str, Any]]) -> bytes:
     coded = {name: pa.array([row[name] for row in some]).dictionary_encode() for name in ("id", "group")}
     numbers = {name: [row[name] for row in some] for name in ("prediction", "label", "timestamp")}
-    return arrow_of(coded | numbers)
+    return arrow(coded | numbers)
 
 
 def as_binary_arrow(some: list[dict[str, Any]]) -> bytes:
     ids = pa.array([row["id"].encode() for row in some], pa.large_binary())
     others = {name + "s": [row[name] for row in some] for name in ("prediction", "label", "timestamp", "group")}
-    return arrow_of({"ids": ids} | others, pieces=3)
+    return arrow({"ids": ids} | others, chunk=len(some) // 3)
 
 
 VARIANTS: list[tuple[str, Any]] = [
     *WRITE_ROWS.items(),
     (NPZ, as_npz),
-    (ARROW, lambda some: arrow_of(columns_in_milliseconds(some), pieces=3)),
-    (PARQUET, lambda some: parquet_of(columns_in_milliseconds(some))),
+    (ARROW, lambda some: arrow(columns_in_milliseconds(some), chunk=len(some) // 3)),
+    (PARQUET, lambda some: parquet(columns_in_milliseconds(some))),
     (ARROW, as_coded_arrow),
     (ARROW, as_binary_arrow),
 ]
@@ -122,7 +120,7 @@ def test_vectors_in_any_format_are_the_same_vectors(store: Store, api: httpx.Cli
     if kind in (ARROW, PARQUET):
         fixed = {"prediction": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 3), "label": labels}
         columns = {f"prediction.{k}": vectors[:, k] for k in range(3)} | {"label": labels}
-        bodies += [(arrow_of if kind == ARROW else parquet_of)(table) for table in (fixed, columns)]
+        bodies += [(arrow if kind == ARROW else parquet)(table) for table in (fixed, columns)]
     for body in bodies:
         answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
         assert answered(answer)["joined"] == 40
@@ -151,7 +149,7 @@ def test_a_missing_value_is_not_given_in_any_format(store: Store, api: httpx.Cli
     assert ledger.known() == 1
 
 
-@pytest.mark.parametrize(("kind", "write"), [(ARROW, arrow_of), (PARQUET, parquet_of)])
+@pytest.mark.parametrize(("kind", "write"), [(ARROW, arrow), (PARQUET, parquet)])
 def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.Client, kind: str, write: Any) -> None:
     monitored(store, n_classes=2, reduction="confidence")
     lists = pa.array([[0.5, 0.5], [1.0], None, [0.25, None], [0.25, 0.75]])
@@ -251,7 +249,7 @@ def test_a_column_that_cannot_be_is_a_problem_that_names_it(
     store: Store, api: httpx.Client, kind: str, columns: dict[str, Any], pointer: str
 ) -> None:
     ledger = monitored(store)
-    body = arrow_of(columns) if kind == ARROW else parquet_of(columns)
+    body = arrow(columns) if kind == ARROW else parquet(columns)
     answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
     assert ledger.totals() == {}
@@ -271,6 +269,6 @@ def test_an_array_that_cannot_be_is_a_problem(
     store: Store, api: httpx.Client, arrays: dict[str, Any], status: int
 ) -> None:
     ledger = monitored(store)
-    answer = api.post("/monitors/m/rows", content=npz_of(**arrays), headers={"content-type": NPZ})
+    answer = api.post("/monitors/m/rows", content=npz(**arrays), headers={"content-type": NPZ})
     assert answer.status_code == status
     assert ledger.totals() == {}

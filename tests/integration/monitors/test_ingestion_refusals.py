@@ -15,8 +15,9 @@ from backend.store.clock import at
 from backend.store.monitors.ids import Ids
 from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
-from tests.body_formats import NPZ, npz_of
+from tests.body_formats import NPZ
 from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.packed import npz
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}
@@ -280,7 +281,7 @@ def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: htt
 
 def test_a_time_in_milliseconds_is_refused_with_a_hint(store: Store, api: httpx.Client) -> None:
     monitored(store)
-    body = npz_of(
+    body = npz(
         predictions=np.array([0.5]), labels=np.array([1]), timestamps=np.array([int(time.time() * 1000)], "M8[s]")
     )
     [refused] = api.post("/monitors/m/rows", content=body, headers={"content-type": NPZ}).json()["refusals"]

@@ -60,7 +60,7 @@ def test_a_map_of_one_event_is_corrected_and_waits_to_be_accepted(
     stored = api.post("/batches", json=batch).raise_for_status().json()["id"]
     body = {"name": "inbox", "measures": ["ece"], "rules": [], "reference": {"batch": stored}, "scale": scale}
     api.post("/monitors", json=body | {"recalibration": {"policy": policy}}).raise_for_status()
-    p, y = of_event._drawn(4000, 2, kept=0.2)
+    p, y = of_event._drawn(4000, 2, share=0.2)
     of_event._send(api, scores(p))
     assert request(api)["number"] == 1
     process(store)
@@ -87,7 +87,7 @@ def test_a_worker_proposes_a_map_of_all_classes_from_the_reservoir(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     of_classes.create(api)
-    logits, y = of_classes.drawn(2000, 3, kept=0.2)
+    logits, y = of_classes.drawn(2000, 3, share=0.2)
     of_classes.send(api, logits)
     request(api)
     until(redis, lambda: api.get("/monitors/inbox/proposal").is_success)

@@ -36,10 +36,11 @@ from schemas.base import DAY, HOUR
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 from service.stack import Stack
-from tests.body_formats import ARROW, NDJSON, NPZ, arrow_of
+from tests.body_formats import ARROW, NDJSON, NPZ
+from tests.commands import invoked, succeeded
 from tests.integration.monitors.monitored import answered
 from tests.integration.responses import body_of, patched
-from tests.packed import npz
+from tests.packed import arrow, npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 KINDS: dict[str, dict[str, Any]] = {
@@ -201,7 +202,7 @@ def test_every_format_comes_to_the_same_counts(http: httpx.Client, kind: str, fo
     bodies = {
         NDJSON: "\n".join(json.dumps(row) for row in rows).encode(),
         NPZ: npz(ids=np.array(ids), predictions=predictions, labels=y),
-        ARROW: arrow_of({"id": ids, "prediction": predictions.tolist(), "label": y}),
+        ARROW: arrow({"id": ids, "prediction": predictions.tolist(), "label": y}),
     }
     monitor, other = new_monitor(http, kind), new_monitor(http, kind)
     receipt = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
@@ -427,9 +428,8 @@ def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) 
     client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
     client.send_rows(name, np.array([[0.0, 1.0]] * 30), np.linspace(-1.5, 1.5, 30))
     for words in (["show", name], ["list"]):
-        printed = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
-        assert printed.exit_code == 0, printed.output
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
+        succeeded(None, "monitors", *words, "--server", service.url)
+    shown = invoked(None, "monitors", "show", name, "--server", service.url).output
     assert "quantile-calibration-error" in shown
     assert "outcomes inside" in shown
 
