@@ -30,8 +30,7 @@ from backend.store.store import Store
 from schemas.audit import ChangeRecord
 from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord
-from service.stack import stack
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 from tests.integration.monitors.receiver import Receiver, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import until
@@ -159,9 +158,7 @@ def test_kills_leave_the_whole_history_of_keys_monitors_decisions_and_hooks(fold
         key = ApiKeyStore(redis).create("operator", tenant="default", scope="admin", rate_limit=0).text
         store = Store.of(redis)
         record = monitor(store, name="decided", recalibration={"policy": "propose", "name": "decided"})
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=directory, log=log, redis_url=url, inherited=patient() | allowed)
-        )
+        running = started.enter_context(own_service(directory, allowed, redis_url=url))
         headers = {"Authorization": f"Bearer {key}"}
         clients = [httpx.Client(base_url=running.url, timeout=60, trust_env=False, headers=headers) for _ in range(4)]
         callers = [Caller(started.enter_context(http)) for http in clients]

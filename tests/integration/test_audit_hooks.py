@@ -28,8 +28,7 @@ from calibrant.client import Calibrant
 from schemas.audit import AuditFact, AuditQuery, ChangeRecord
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
 from service.settings import Settings
-from service.stack import stack
-from tests.integration.conftest import patient, serving
+from tests.integration.conftest import own_service, serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.test_deliveries import HUSH, NAME, SECRET, means
 
@@ -237,11 +236,8 @@ def test_the_command_sets_lists_and_deletes_hooks_and_prints_a_new_secret_once(r
 @pytest.mark.slow
 def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver: Receiver) -> None:
     allowed = {"CALIBRANT_WEBHOOK_HOSTS": "http://127.0.0.1", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES": "127.0.0.0/8"}
-    with (folder / "hooks.log").open("ab") as log, contextlib.ExitStack() as started:
-        directory = folder / "hooks"
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=directory, log=log, inherited=patient() | allowed)
-        )
+    with contextlib.ExitStack() as started:
+        running = started.enter_context(own_service(folder / "hooks", allowed))
         with Calibrant(running.url, note="to the SIEM") as client:
             client.audit_hook("siem", f"http://127.0.0.1:{receiver.port}/in")
             client.fit("identity", name="spam", predictions=[0.1, 0.9], labels=[0, 1])

@@ -35,8 +35,7 @@ from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
-from service.stack import stack
-from tests.integration.conftest import patient, serving
+from tests.integration.conftest import own_service, serving
 from tests.integration.monitors.stored import fill_monitor
 from tests.integration.stored import load_first_store
 
@@ -291,13 +290,15 @@ def test_jobs_queued_by_the_first_version_run_after_a_restore(redis: Redis, fold
     first = load_first_store(redis)
     (queued,) = (job_id for job_id, record in first["jobs"].items() if record["status"] == "queued")
     file, directory = _backup(redis), folder / "restored"
-    with (folder / "restored.log").open("ab") as log:
-        with embedded_server(directory, log=log) as (url, _), Redis.from_url(url) as other:
-            restore(other, file, merge=False)
-        service = stack(host="127.0.0.1", port=0, data=directory, log=log, inherited=patient())
-        with service as running, Calibrant(running.url) as client:
-            assert client.wait(queued, timeout=600).status == "succeeded"
-            assert client.map("ham").version == 2
+    with (
+        (folder / "restored.log").open("ab") as log,
+        embedded_server(directory, log=log) as (url, _),
+        Redis.from_url(url) as other,
+    ):
+        restore(other, file, merge=False)
+    with own_service(directory) as running, Calibrant(running.url) as client:
+        assert client.wait(queued, timeout=600).status == "succeeded"
+        assert client.map("ham").version == 2
 
 
 def test_a_file_that_was_cut_off_anywhere_is_refused_before_anything_is_written(redis: Redis) -> None:

@@ -34,6 +34,7 @@ from calibrant.core.errors import (
 from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.monitoring.event_tally import EventTally
+from tests.tallies import assert_same_tally
 
 N, FILES = 240_000, 6
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country", "fold": "fold"}
@@ -91,13 +92,6 @@ def whole(table: pa.Table) -> EventTally:
     return calibrant.tally(p, y, groups=table["country"].to_pylist(), folds=fold)
 
 
-def _same(counted: EventTally, wanted: EventTally) -> None:
-    assert (counted.groups, counted.reduction, len(counted)) == (wanted.groups, wanted.reduction, len(wanted))
-    np.testing.assert_array_equal(counted.tally.keys, wanted.tally.keys)
-    np.testing.assert_array_equal(counted.tally.rows, wanted.tally.rows)
-    np.testing.assert_allclose(counted.tally.p_sum, wanted.tally.p_sum, rtol=1e-12)
-
-
 @pytest.fixture(scope="module")
 def wanted(whole: EventTally) -> calibrant.Report:
     """What one process answers."""
@@ -139,7 +133,7 @@ def test_every_way_of_naming_files_reads_the_same_rows(
 ) -> None:
     files = sorted(folder.glob("day=*/part.parquet"))
     for source in (str(folder), str(folder / "*" / "*.parquet"), str(folder / "day=[0-9]" / "part.parquet"), files):
-        _same(engine.tally(source, **COLUMNS), whole)
+        assert_same_tally(engine.tally(source, **COLUMNS), whole)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -155,7 +149,7 @@ def test_vectors_are_reduced_where_they_lie(engine: Any, cluster: Client, folder
     logits = table["z"].combine_chunks().flatten().to_numpy().reshape(-1, 3)
     labels = table["y"].to_numpy()
     counted = engine.tally(folder, prediction="z", label="y", scale="logit", reduction="class:2")
-    _same(counted, calibrant.tally(logits, labels, scale="logit", reduction="class:2"))
+    assert_same_tally(counted, calibrant.tally(logits, labels, scale="logit", reduction="class:2"))
 
 
 def test_large_files_are_divided_by_their_row_groups(folder: Path, whole: EventTally) -> None:
@@ -163,7 +157,7 @@ def test_large_files_are_divided_by_their_row_groups(folder: Path, whole: EventT
     assert len(pieces) > FILES + 1
     assert {piece.first_row for piece in pieces} > {0, 15_000}
     counted = [count_piece(piece, Columns.read(**COLUMNS)) for piece in pieces]
-    _same(calibrant.merge(part for part in counted if part is not None), whole)
+    assert_same_tally(calibrant.merge(part for part in counted if part is not None), whole)
 
 
 def test_an_invalid_row_of_a_late_row_group_is_reported_by_its_number_in_the_file(
@@ -186,9 +180,9 @@ def test_collections_of_dask_are_counted(cluster: Client, folder: Path, table: p
     wanted = calibrant.tally(some["p"].to_numpy(), some["y"].to_numpy(), groups=some["country"].to_pylist())
     asked: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country"}
     frame = some.select(["p", "y", "country"]).to_pandas()
-    _same(distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=3), **asked), wanted)
+    assert_same_tally(distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=3), **asked), wanted)
     records = some.select(["p", "y", "country", "unread"]).to_pylist()
-    _same(distributed.dask.tally(dask.bag.from_sequence(records, npartitions=3), **asked), wanted)
+    assert_same_tally(distributed.dask.tally(dask.bag.from_sequence(records, npartitions=3), **asked), wanted)
     with pytest.raises(InvalidOption, match="label names a column"):
         distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=1), prediction="p", label="q")
     broken = dask.bag.from_sequence([{"p": 0.1, "y": 1}, {"p": "secret", "y": 0}], npartitions=1)
@@ -203,10 +197,12 @@ def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path
     wanted = calibrant.tally(chosen["p"].to_numpy(), chosen["y"].to_numpy())
     with duckdb.connect() as connection:
         relation = connection.from_arrow(some).filter("fold = 2").project('p AS "the ""p""", y')
-        _same(distributed.duckdb.tally(relation, prediction='the "p"', label="y"), wanted)
+        assert_same_tally(distributed.duckdb.tally(relation, prediction='the "p"', label="y"), wanted)
         path = str(tmp_path / "it's.csv")
         relation.write_csv(path)
-        _same(distributed.duckdb.tally(path, prediction='the "p"', label="y", connection=connection), wanted)
+        assert_same_tally(
+            distributed.duckdb.tally(path, prediction='the "p"', label="y", connection=connection), wanted
+        )
         assert connection.sql("SELECT 1").fetchall() == [(1,)]  # the caller's stays open
         with pytest.raises(InvalidOption, match="prediction names a column"):
             distributed.duckdb.tally(relation, prediction="p", label="y")

@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.examples.record import admitting
 from schemas.audit import AuditQuery
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +25,7 @@ EXAMPLES = 4
 @pytest.fixture(scope="module")
 def fuzzed(folder: Path) -> Iterator[Stack]:
     """A service of its own: what is fuzzed holds what no other test should meet."""
-    with (
-        (folder / "fuzzed.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log, inherited=patient(admitting())) as running,
-    ):
+    with own_service(folder / "fuzzed", admitting()) as running:
         yield running
 
 

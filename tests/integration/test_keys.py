@@ -23,7 +23,7 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from service.stack import stack
 from tests.commands import invoked, succeeded
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -45,13 +45,8 @@ def keys(own_store: str) -> Iterator[ApiKeyStore]:
 def served(own_store: str, keys: ApiKeyStore, folder: Path) -> Iterator[list[str]]:
     """Two API processes on one store, which holds a key."""
     keys.create("operator", tenant="default", scope="admin")
-    with (folder / "keys-api.log").open("ab") as log, contextlib.ExitStack() as started:
-        yield [
-            started.enter_context(
-                stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store, inherited=patient())
-            ).url
-            for _ in range(2)
-        ]
+    with contextlib.ExitStack() as started:
+        yield [started.enter_context(own_service(folder / "keys", redis_url=own_store)).url for _ in range(2)]
 
 
 def _call(url: str, key: NewKey | str, method: str, path: str, body: object = None) -> httpx.Response:
@@ -210,10 +205,7 @@ def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
         with contextlib.closing(connect(own_store)) as redis:
             store = ApiKeyStore(redis)
             key, other = (store.create(name, tenant=name, scope="write") for name in ("one", "other"))
-        environment = patient() | limits
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store, inherited=environment)
-        )
+        running = started.enter_context(own_service(folder / "quotas", limits, redis_url=own_store))
         url = running.url
         # A worker that is stopped leaves what is queued as it is.
         os.kill(running.worker.pid, signal.SIGSTOP)

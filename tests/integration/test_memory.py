@@ -14,8 +14,8 @@ import pytest
 from benchmarks.chaos.bombs import Bomb, bombs
 from benchmarks.http.load import peak_bytes, reset_peak
 from service.settings import MIB
-from service.stack import Stack, stack
-from tests.integration.conftest import patient
+from service.stack import Stack
+from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
 from tests.integration.visiting import ROWS, Visitor
 from tests.packed import npz
@@ -39,10 +39,8 @@ def large() -> dict[str, Bomb]:
 @pytest.fixture(scope="module")
 def bounded(folder: Path) -> Iterator[Stack]:
     """A service with a small budget, a map and a monitor, and with every reader imported."""
-    environment = patient() | {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}
     with (
-        (folder / "bounded.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "bounded", log=log, inherited=environment) as running,
+        own_service(folder / "bounded", {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}) as running,
         httpx.Client(base_url=running.url, timeout=120) as http,
     ):
         assert http.post("/maps", json=ROWS | {"method": "platt", "name": "m"}).status_code == 201
@@ -80,7 +78,7 @@ def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> Non
 
     def send(_: int) -> httpx.Response:
         with Visitor(bounded.url) as visitor:
-            return visitor.post("/ui/upload", data={"csrf_token": visitor.token()}, files={"file": (name, content)})
+            return visitor.upload(content, name)
 
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(send, range(4)))

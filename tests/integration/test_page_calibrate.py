@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -34,9 +33,8 @@ CLASSES = {
 
 
 @pytest.fixture
-def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
-    with Visitor(shared_api.url(max_body_bytes=LIMIT, max_rows=5000)) as visitor:
-        yield visitor
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url(max_body_bytes=LIMIT, max_rows=5000)
 
 
 def _fit(http: httpx.Client, **options: object) -> str:
@@ -46,8 +44,8 @@ def _fit(http: httpx.Client, **options: object) -> str:
 def _send(
     visitor: Visitor, ref: str, content: bytes, name: str = "rows.csv", token: str | None = None, **fields: str
 ) -> httpx.Response:
-    form = {"csrf_token": visitor.token("/") if token is None else token, **fields}
-    return visitor.post(f"/ui/calibrate/{ref}", data=form, files={"file": (name, content)})
+    own = {} if token is None else {"csrf_token": token}
+    return visitor.upload(content, name, f"/ui/calibrate/{ref}", **fields | own)
 
 
 def _applied(visitor: Visitor, ref: str, predictions: list[float]) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -42,15 +41,12 @@ INTERVALS = _csv("y,lower,upper", OBSERVED, MEAN - 1.0, MEAN + 1.0)
 
 
 @pytest.fixture
-def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
-    with Visitor(shared_api.url(max_body_bytes=400_000)) as visitor:
-        yield visitor
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url(max_body_bytes=400_000)
 
 
 def _send(visitor: Visitor, content: bytes, *, part: bool = False, **fields: str) -> httpx.Response:
-    form = {"csrf_token": visitor.token("/"), "prediction_kind": "regression", **fields}
-    headers = {"HX-Request": "true"} if part else {}
-    return visitor.post("/ui/upload", data=form, files={"file": ("rows.csv", content)}, headers=headers)
+    return visitor.upload(content, part=part, prediction_kind="regression", **fields)
 
 
 def _path(answer: httpx.Response) -> str:
@@ -110,18 +106,16 @@ def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) ->
     fitted = calibrant.load_distribution(visitor.get(f"/maps/{ref}/document").json())
     expected = fitted.apply(mean=MEAN[:3], variance=np.ones(3))
     rows = _csv("id,mean,std", [7, 8, 9], MEAN[:3], np.ones(3))
-    token = {"csrf_token": visitor.token("/")}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
+    answer = visitor.upload(rows, "new.csv", f"/ui/calibrate/{ref}")
     header, *lines = csv.reader(io.StringIO(answer.text))
     assert header == ["id", "mean", "std", "calibrated_mean", "calibrated_std"]
     assert [float(line[4]) for line in lines] == np.sqrt(expected.variance).tolist()
     assert answer.headers["content-disposition"].startswith('attachment; filename="new-rain-v1.csv"')
-    chosen, rows = token | {"predictions": "mean=mu, std=s"}, parquet({"mu": MEAN[:3], "s": np.ones(3)})
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=chosen, files={"file": ("new.parquet", rows)})
+    rows = parquet({"mu": MEAN[:3], "s": np.ones(3)})
+    answer = visitor.upload(rows, "new.parquet", f"/ui/calibrate/{ref}", predictions="mean=mu, std=s")
     table = pyarrow.parquet.read_table(io.BytesIO(answer.content))
     assert table.column_names == ["mu", "s", "calibrated_mean", "calibrated_std"]
-    wrong = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", b"lower,upper\n1,2\n")})
-    assert wrong.status_code == 422
+    assert visitor.upload(b"lower,upper\n1,2\n", to=f"/ui/calibrate/{ref}").status_code == 422
     classes = visitor.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
     refused = visitor.get(f"/ui/reports/{classes}?map={ref}")
     assert refused.status_code == 422
@@ -134,13 +128,12 @@ def test_a_map_of_groups_takes_the_group_of_each_row(visitor: Visitor) -> None:
     fitted = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
     ref = fitted.json()["id"]
     rows = _csv("mean,std,place", MEAN[:2], np.ones(2), names[:2])
-    token = {"csrf_token": visitor.token("/")}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=token | {"by": "place"}, files={"file": ("new.csv", rows)})
+    answer = visitor.upload(rows, to=f"/ui/calibrate/{ref}", by="place")
     assert answer.status_code == 200, answer.text
     header, first, second = csv.reader(io.StringIO(answer.text))
     assert header[3:] == ["calibrated_mean", "calibrated_std"]
     assert first[4] != second[4]
-    without = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
+    without = visitor.upload(rows, to=f"/ui/calibrate/{ref}")
     assert without.status_code == 422
     assert 'id="by-hint" class="error"' in without.text
 
@@ -237,8 +230,7 @@ CHOICES = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shif
 
 
 def _in_order(visitor: Visitor, content: bytes, name: str = "rows.csv", **fields: str) -> httpx.Response:
-    form = {"csrf_token": visitor.token("/ui/in-order"), **CHOICES, **fields}
-    return visitor.post("/ui/in-order", data=form, files={"file": (name, content)})
+    return visitor.upload(content, name, "/ui/in-order", **CHOICES | fields)
 
 
 def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:

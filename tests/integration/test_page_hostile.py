@@ -12,12 +12,10 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 from redis import Redis
-from starlette.routing import BaseRoute
 
-from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.visiting import ROWS, Visitor
+from tests.integration.visiting import ROWS, Visitor, routes_of_pages
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +66,7 @@ def test_no_hostile_request_to_the_page_is_a_500(
     known: tuple[Visitor, dict[str, str]],
 ) -> None:
     visitor, names = known
-    routes = _routes()
+    routes = routes_of_pages()
     assert len(routes) > 25
     assert len(FIELDS) > 20
     draw = random.Random(7)
@@ -88,13 +86,6 @@ def test_no_hostile_request_to_the_page_is_a_500(
     # The names lead to what is there, so that the requests do not only test unknown names.
     reached = {route for route, seen in statuses.items() if seen & {200, 202, 303, 409, 422}}
     assert len(reached) >= 0.8 * len(statuses), statuses.keys() - reached
-
-
-def _routes() -> list[APIRoute]:
-    """All routes of the page."""
-    routes: list[BaseRoute] = []
-    RouteTable(routes).load_all()
-    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def _send(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,9 +24,8 @@ FIRST, SECOND = "<b>forest</b>", "boosting"
 
 
 @pytest.fixture
-def visitor(service: Stack) -> Iterator[Visitor]:
-    with Visitor(service.url) as visitor:
-        yield visitor
+def url(service: Stack) -> str:
+    return service.url
 
 
 def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
@@ -35,11 +33,6 @@ def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
         f"{y},{'' if i < missing else p},{q},{i % 2}" for i, (y, p, q) in enumerate(zip(Y, TRUE, SQUARE, strict=True))
     ]
     return "\n".join([f"y,{first},{SECOND},site", *cells, ""]).encode()
-
-
-def _send(visitor: Visitor, content: bytes, **fields: str | list[str]) -> httpx.Response:
-    form = {"csrf_token": visitor.token("/"), **fields}
-    return visitor.post("/ui/upload", data=form, files={"file": ("scores.csv", content)})
 
 
 def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> str:
@@ -53,7 +46,7 @@ def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> 
 
 
 def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: Calibrant) -> None:
-    sent = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND], columns_are="models", groups="site")
+    sent = visitor.upload(_csv(), prediction_columns=[FIRST, SECOND], columns_are="models", groups="site")
     path = _compared(visitor, client, sent)
     text = visitor.get(path).text
     assert "Verdict on the models" in text
@@ -72,7 +65,7 @@ def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: 
 
 
 def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibrant) -> None:
-    path = _send(visitor, _csv(), predictions=f"{FIRST}, {SECOND}", columns_are="models").headers["location"]
+    path = visitor.upload(_csv(), predictions=f"{FIRST}, {SECOND}", columns_are="models").headers["location"]
     parts = urlsplit(path)
     ids = [parts.path.rpartition("/")[2], *parse_qs(parts.query)["models"]]
     own = [client.batch(batch_id) for batch_id in ids]
@@ -83,7 +76,7 @@ def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibran
 
 
 def test_several_columns_are_never_models_without_the_choice(visitor: Visitor) -> None:
-    refused = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND])
+    refused = visitor.upload(_csv(), prediction_columns=[FIRST, SECOND])
     assert refused.status_code == 422
     assert 'id="columns_are-hint" class="error"' in refused.text
     assert "are read as the probabilities of 2 classes" in refused.text.replace("&#39;", "'")
@@ -105,7 +98,7 @@ def test_columns_that_are_no_models_are_refused_and_nothing_is_stored(
     visitor: Visitor, client: Calibrant, columns: list[str], hint: str
 ) -> None:
     before = {batch.id for batch in client.batches()}
-    refused = _send(visitor, _csv(), prediction_columns=columns, columns_are="models")
+    refused = visitor.upload(_csv(), prediction_columns=columns, columns_are="models")
     assert refused.status_code == 422
     assert f'id="{hint}-hint" class="error"' in refused.text
     assert '<option value="models" selected>' in refused.text
@@ -113,22 +106,21 @@ def test_columns_that_are_no_models_are_refused_and_nothing_is_stored(
 
 
 def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visitor, client: Calibrant) -> None:
-    refused = _send(visitor, _csv("forest", missing=7), predictions="forest", groups="site")
+    refused = visitor.upload(_csv("forest", missing=7), predictions="forest", groups="site")
     assert refused.status_code == 422
     assert 'id="drop_missing-hint" class="error"' in refused.text
-    uploaded = _send(visitor, _csv("forest", missing=7), predictions="forest", drop_missing="yes")
+    uploaded = visitor.upload(_csv("forest", missing=7), predictions="forest", drop_missing="yes")
     batch = uploaded.headers["location"].rpartition("/")[2]
     assert client.batch(batch).n == 293
-    models = _send(
-        visitor, _csv("forest", missing=7), predictions="forest, boosting", columns_are="models", drop_missing="yes"
-    )
+    chosen = {"predictions": "forest, boosting", "columns_are": "models", "drop_missing": "yes"}
+    models = visitor.upload(_csv("forest", missing=7), **chosen)
     ids = parse_qs(urlsplit(models.headers["location"]).query)["models"]
     assert client.batch(ids[0]).n == 293
 
 
 @pytest.mark.parametrize("field", ["columns_are", "drop_missing"])
 def test_an_unknown_choice_is_refused(visitor: Visitor, field: str) -> None:
-    assert _send(visitor, _csv(), predictions=FIRST, **{field: "<script>"}).status_code == 422
+    assert visitor.upload(_csv(), predictions=FIRST, **{field: "<script>"}).status_code == 422
 
 
 def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visitor, client: Calibrant) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -47,12 +47,6 @@ SETTINGS: dict[str, Any] = {"webhook_hosts": "203.0.113.9", "webhook_private_add
 @pytest.fixture
 def url(redis: Redis, shared_api: SharedApi) -> str:
     return shared_api.url(**SETTINGS)
-
-
-@pytest.fixture
-def visitor(url: str) -> Iterator[Visitor]:
-    with Visitor(url) as visitor:
-        yield visitor
 
 
 def created(http: httpx.Client, name: str = "inbox", **fields: Any) -> None:

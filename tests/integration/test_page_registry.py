@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,23 +10,12 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from tests.integration.conftest import SharedApi, serving
+from tests.integration.conftest import serving
 from tests.integration.responses import body_of
 from tests.integration.visiting import ROWS, Visitor, hidden
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
 OTHER_ROWS = {"predictions": [0.2] * 20 + [0.8] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
-
-
-@pytest.fixture
-def url(redis: Redis, shared_api: SharedApi) -> str:
-    return shared_api.url()
-
-
-@pytest.fixture
-def visitor(url: str) -> Iterator[Visitor]:
-    with Visitor(url) as visitor:
-        yield visitor
 
 
 @pytest.fixture
@@ -53,8 +41,7 @@ def test_reports_are_listed_by_the_name_of_the_file(visitor: Visitor, spam: list
     visitor.post("/batches", json=ROWS)
     visitor.post("/batches", json={"predictions": ROWS["predictions"]})  # without labels
     visitor.post("/batches", json={"prediction_kind": "regression", "mean": [1.0], "variance": [1], "observed": [2.0]})
-    files = {"file": ("march <b>.csv", b"p,y\n" + b"0.125,0\n0.875,1\n" * 10)}
-    visitor.post("/ui/upload", data={"csrf_token": visitor.token("/")}, files=files)
+    visitor.upload(b"p,y\n" + b"0.125,0\n0.875,1\n" * 10, "march <b>.csv")
     text = visitor.get("/ui/reports").text
     assert text.count('href="/ui/reports/batch_') == 3
     assert text.count("<bdi>march &lt;b&gt;.csv</bdi>") == 1

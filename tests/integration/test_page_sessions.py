@@ -8,18 +8,15 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 from redis import Redis
-from starlette.routing import BaseRoute
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.clock import stamp
 from backend.store.keyspace import Shared
 from backend.store.sessions import MOST_OF_A_KEY, SessionStore
-from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.visiting import ROWS, Visitor
+from tests.integration.visiting import ROWS, Visitor, routes_of_pages
 
 
 @pytest.fixture
@@ -40,12 +37,6 @@ def visitor(key: NewKey, redis_url: str) -> Iterator[Visitor]:
 
 def _forged(answer: httpx.Response) -> bool:
     return answer.status_code == 403 and "did not come from the web page" in answer.text
-
-
-def _routes_of_pages() -> list[APIRoute]:
-    routes: list[BaseRoute] = []
-    RouteTable(routes).load_all()
-    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def _all_that_is_stored(redis: Redis) -> str:
@@ -144,7 +135,7 @@ def test_a_token_is_of_its_own_session(visitor: Visitor, key: NewKey) -> None:
 def test_no_form_of_the_page_is_answered_without_its_token(visitor: Visitor, key: NewKey) -> None:
     visitor.sign_in(key.text)
     looked = 0
-    for route in _routes_of_pages():
+    for route in routes_of_pages():
         if "GET" in (route.methods or ()):
             continue
         path = re.sub(r"{\w+}", "x", route.path)

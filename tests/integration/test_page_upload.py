@@ -26,17 +26,14 @@ CSV = b"p,y\n" + b"0.125,0\n0.875,1\n0.75,0\n0.25,1\n" * 10
 
 
 @pytest.fixture
-def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
-    with Visitor(shared_api.url(max_body_bytes=LIMIT)) as visitor:
-        yield visitor
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url(max_body_bytes=LIMIT)
 
 
 def _send(
     visitor: Visitor, content: bytes, name: str = "rows.csv", *, part: bool = True, **fields: str
 ) -> httpx.Response:
-    headers = {"HX-Request": "true"} if part else {}
-    form = {"csrf_token": visitor.token("/"), **fields}
-    return visitor.post("/ui/upload", data=form, files={"file": (name, content)}, headers=headers)
+    return visitor.upload(content, name, part=part, **fields)
 
 
 def _report_of(answer: httpx.Response) -> str:
@@ -264,9 +261,7 @@ def test_a_small_file_that_unpacks_to_much_takes_one_of_few_places(redis: Redis,
 
 def test_a_mapping_to_one_class_is_reported_next_to_it(visitor: Visitor) -> None:
     texts = CSV.replace(b",0\n", b",ham\n").replace(b",1\n", b",spam\n")
-    same = {"mapping_text": ["ham", "spam"], "mapping_class": ["0", "0"]}
-    form = {"csrf_token": visitor.token("/"), **same}
-    refused = visitor.post("/ui/upload", data=form, files={"file": ("a.csv", texts)})
+    refused = visitor.upload(texts, mapping_text=["ham", "spam"], mapping_class=["0", "0"])
     assert (refused.status_code, "the same class" in refused.text) == (422, True)
 
 
@@ -283,8 +278,7 @@ def test_the_positive_label_is_filled_in_only_for_a_known_pair(
         r'name="mapping_text" value="(\w+)">\s*<input [^>]*name="mapping_class" value="(\d*)"', refused.text
     )
     assert dict(offered) == dict(zip(words, classes, strict=True))
-    form = {"csrf_token": visitor.token("/"), "mapping_text": [*words], "mapping_class": [of for _, of in offered]}
-    again = visitor.post("/ui/upload", data=form, files={"file": ("a.csv", texts)}, headers={"HX-Request": "true"})
+    again = visitor.upload(texts, part=True, mapping_text=[*words], mapping_class=[of for _, of in offered])
     assert again.status_code == (204 if "" not in classes else 422)
 
 
@@ -293,8 +287,7 @@ def test_the_confidence_in_a_predicted_class_is_reported_and_fitted_as_confidenc
     path = _report_of(_send(visitor, b"confidence,correct\n" + rows))
     report = visitor.get(f"{path}/report.json").json()
     assert report["reduction"] == "confidence"
-    form = {"csrf_token": visitor.token(path), "method": "platt"}
-    fitted = visitor.post(f"{path}/fit", data=form, headers={"HX-Request": "true"})
+    fitted = visitor.submit(f"{path}/fit", {"method": "platt"}, part=True)
     ref = (fitted.headers.get("hx-redirect") or fitted.headers["location"]).removeprefix("/ui/maps/")
     assert visitor.get(f"/maps/{ref}").json()["reduction"] == "confidence"
 

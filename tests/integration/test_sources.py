@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import tomllib
@@ -19,14 +18,10 @@ from numpy.testing import assert_allclose
 from pyarrow import parquet
 
 import calibrant
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
-from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant
 from schemas.sources import read_declarations
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
-from tests.integration.conftest import patient
+from tests.integration.conftest import keyed_service
 from tests.integration.responses import body_of, problem_of
 
 COLUMNS = {"predictions": "score", "labels": "outcome"}
@@ -56,21 +51,9 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "readable": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "write": True, "tenants": ["owner"]},
     }
-    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
-    with (folder / "sources.log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(folder / "sources", log=log))
-        redis = opened.enter_context(contextlib.closing(connect(url)))
-        keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=inherited)
-        )
-        clients = [
-            opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
-            )
-            for key in keys
-        ]
-        yield Served(root, clients[0], clients[1], keys[0], p, y)
+    settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    with keyed_service(folder / "sources", settings, ("owner", "write"), ("next", "write")) as running:
+        yield Served(root, *running.clients, running.keys[0], p, y)
 
 
 def _files(base: Path) -> tuple[Any, Any]:

@@ -20,8 +20,8 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from service.stack import Stack, stack
-from tests.integration.conftest import patient, serving
+from service.stack import Stack
+from tests.integration.conftest import own_service, serving
 from tests.integration.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -56,15 +56,7 @@ def small(folder: Path, redis_url: str, redis: Redis, tmp_path: Path) -> Iterato
     spools = tmp_path / "spools"
     with (
         _volume(spools) as mounted,
-        (folder / "spools.log").open("ab") as log,
-        stack(
-            host="127.0.0.1",
-            port=0,
-            data=folder / "unused",
-            log=log,
-            redis_url=redis_url,
-            inherited=patient() | {"TMPDIR": str(spools)},
-        ) as running,
+        own_service(folder / "spools", {"TMPDIR": str(spools)}, redis_url=redis_url) as running,
     ):
         if not mounted:
             _limit_files(running, VOLUME)
@@ -104,13 +96,7 @@ def test_a_file_that_unpacks_to_more_than_the_volume_has_gets_507(small: Stack) 
 
 
 def test_a_volume_that_is_full_in_the_middle_of_a_file_gives_507(folder: Path, redis_url: str, redis: Redis) -> None:
-    with (
-        (folder / "spools.log").open("ab") as log,
-        stack(
-            host="127.0.0.1", port=0, data=folder / "unused", log=log, redis_url=redis_url, inherited=patient()
-        ) as running,
-        Visitor(running.url) as visitor,
-    ):
+    with own_service(folder / "spools", redis_url=redis_url) as running, Visitor(running.url) as visitor:
         assert _upload(visitor, _csv(6_000_000)).status_code == 303
         _limit_files(running, 4 * MIB)
         refused = _upload(visitor, _csv(6_000_000))

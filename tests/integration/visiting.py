@@ -7,6 +7,10 @@ import re
 from typing import Any
 
 import httpx
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+
+from service.route_table import RouteTable
 
 ROWS: dict[str, Any] = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 _TOKEN = re.compile(r'<meta name="csrf-token" content="([^"]+)">')
@@ -28,10 +32,25 @@ class Visitor(httpx.Client):
         assert match is not None
         return html.unescape(match[1])
 
+    def upload(
+        self, content: bytes, name: str = "rows.csv", to: str = "/ui/upload", *, part: bool = False, **fields: Any
+    ) -> httpx.Response:
+        """Send the form with a file and the page's token; ``part`` as htmx does."""
+        fields.setdefault("csrf_token", self.token("/"))
+        headers = {"HX-Request": "true"} if part else {}
+        return self.post(to, data=fields, files={"file": (name, content)}, headers=headers)
+
     def submit(self, path: str, fields: dict[str, str], *, part: bool = False) -> httpx.Response:
         """Send a form with the page's token; ``part`` as htmx does."""
         headers = {"HX-Request": "true"} if part else {}
         return self.post(path, data={"csrf_token": self.token(), **fields}, headers=headers)
+
+
+def routes_of_pages() -> list[APIRoute]:
+    """All routes of the web page."""
+    routes: list[BaseRoute] = []
+    RouteTable(routes).load_all()
+    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def hidden(text: str, form: str, name: str) -> str:

@@ -13,6 +13,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
 from schemas.base import DAY, HOUR
 from schemas.monitors import MonitorBody, MonitorRecord
+from tests.integration.responses import body_of
 
 
 def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:
@@ -24,10 +25,26 @@ def monitored(store: Store, name: str = "m", **changes: Any) -> Ledger:
     return Ledger(store.redis, store.keys, record)
 
 
+def new_monitor(http: httpx.Client, **fields: Any) -> str:
+    """The path of a monitor that was created with these fields, under a new name."""
+    name = new_id("monitor").replace("_", "-").lower()
+    body_of(http.post("/monitors", json={"name": name} | fields), 201)
+    return f"/monitors/{name}"
+
+
+def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return answered(http.post(f"{monitor}/{what}", json={"rows": rows}))
+
+
+def window_of(http: httpx.Client, monitor: str) -> dict[str, Any]:
+    """The only window of a monitor."""
+    (window,) = body_of(http.get(monitor))["windows"]
+    return dict(window)
+
+
 def answered(response: httpx.Response) -> dict[str, Any]:
     """The answer of a call that counted something; the counts that are 0 left out."""
-    assert response.status_code == 200, response.text
-    return {name: value for name, value in response.json().items() if value}
+    return {name: value for name, value in body_of(response).items() if value}
 
 
 def counted(ledger: Ledger) -> int:

@@ -15,8 +15,6 @@ from backend.monitors.adaptive_levels import read_adaptive
 from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at
 from backend.store.keyspace import new_id
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import tally_of
@@ -28,7 +26,7 @@ from schemas.monitors import MonitorRecord
 from service.stack import Stack
 from tests.commands import succeeded
 from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, events_of, pour, standing_of
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, problem_of
 
@@ -63,7 +61,7 @@ def hour(store: Store, record: MonitorRecord, number: int, covered: Any) -> floa
 
 
 def reading(store: Store, record: MonitorRecord) -> AdaptiveReading:
-    adaptive = read_adaptive(record, Standings(store.redis, store.keys, record).read())
+    adaptive = read_adaptive(record, standing_of(store, record))
     assert adaptive is not None
     return adaptive
 
@@ -88,8 +86,7 @@ def test_versions_have_the_level_that_follows_from_the_labels(store: Store) -> N
     assert adaptive.error == 0.2
     assert adaptive.bound == pytest.approx(state.bound(adaptive.delay))
     assert adaptive.delay == 20
-    actions = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(10)).items]
-    assert actions == ["alias-moved"]
+    assert actions_of(store, record) == ["alias-moved"]
 
 
 @pytest.mark.slow
@@ -141,11 +138,11 @@ def test_without_a_fitting_map_the_policy_declines_once_per_pause(store: Store, 
 
         of_probabilities(store, "sets")
     record = following(store)
-    (event,) = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    (event,) = events_of(store, record)
     assert event.type == "monitor.recalibration.declined"
-    assert read_adaptive(record, Standings(store.redis, store.keys, record).read()) is None
+    assert read_adaptive(record, standing_of(store, record)) is None
     look_at(store, record, BEGAN)
-    assert len(Standings(store.redis, store.keys, record).events(PageRequest(10)).items) == 1
+    assert len(events_of(store, record)) == 1
     if case == "no sets":
         return
     champion(store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +16,10 @@ import pytest
 from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
-from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
-from tests.integration.conftest import patient
+from tests.integration.conftest import keyed_service
 from tests.integration.responses import body_of, problem_of
 
 WAIT = {"Prefer": "wait=600"}
@@ -66,25 +61,10 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "scores": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "tenants": ["owner"]},
     }
-    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
-    with (folder / "backfills.log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(folder / "backfills", log=log))
-        redis = opened.enter_context(contextlib.closing(connect(url)))
-        keys = [
-            ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text
-            for tenant, scope in (("owner", "write"), ("next", "write"), ("owner", "read"))
-        ]
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=inherited)
-        )
-        clients = [
-            opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
-            )
-            for key in keys
-        ]
-        owner, neighbour, reader = clients
-        yield Served(root, running.url, owner, neighbour, reader, keys[0])
+    settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    scopes = (("owner", "write"), ("next", "write"), ("owner", "read"))
+    with keyed_service(folder / "backfills", settings, *scopes) as running:
+        yield Served(root, running.stack.url, *running.clients, running.keys[0])
 
 
 def _files(root: Path) -> None:

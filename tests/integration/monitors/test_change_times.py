@@ -14,27 +14,20 @@ from backend.monitors.change_times import MOST, estimate_change
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
 from backend.monitors.rows import MonitorRows
-from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from backend.store.monitors.lists import SPAN
-from backend.store.monitors.standings import Standings
 from backend.store.store import Store
 from schemas.base import DAY
 from schemas.monitor_alarms import JournalQuery
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, pour, rows, standing_of
 
 MINUTES = 60
 
 
 def watched(store: Store, **changes: Any) -> MonitorRecord:
     """A monitor whose evidence starts with the stream."""
-    windows = [{"name": "day", "seconds": DAY}]
-    fields: dict[str, Any] = {"windows": windows, "horizon": DAY, "retention": 5 * DAY, "bucket": int(HOUR)} | changes
-    monitor(store, **fields)
-    change = {"started_at": BEGAN}
-    return Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    return begun(store, **{"windows": [{"name": "day", "seconds": DAY}], "retention": 5 * DAY} | changes)
 
 
 def moment(text: str) -> float:
@@ -47,7 +40,7 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
     for hour in range(30):
         now = pour(store, record, hour, rows(1000, hour, shift=0.0 if hour < 20 else 0.6))
         look_at(store, record, now)
-        if Standings(store.redis, store.keys, record).read().rules["evidence"].status == "alarm":
+        if standing_of(store, record).rules["evidence"].status == "alarm":
             break
     answer = find_alarms(store, "m", JournalQuery())
     (event,) = answer.items
@@ -68,7 +61,7 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
     # Later checks raise no further alarm, so that the estimate stays, whatever the strongest evidence is then.
     for hour in range(30, 34):
         look_at(store, record, pour(store, record, hour, rows(1000, hour, shift=0.6)))
-    later = Standings(store.redis, store.keys, record).read().rules["evidence"].evidence
+    later = standing_of(store, record).rules["evidence"].evidence
     assert later is not None
     assert later.largest > rule.evidence.largest
     assert later.change == change

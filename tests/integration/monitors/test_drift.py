@@ -9,22 +9,19 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.looks import look_at, reference_state
+from backend.monitors.looks import reference_state
 from backend.monitors.rules.drift import DRIFT, RememberedCounts, look_at_drift
 from backend.store.clock import at
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged, tally_of
-from schemas.base import DAY
 from schemas.monitor_alarms import AlarmData, Standing
-from schemas.monitor_rules import DriftRule, RuleState
+from schemas.monitor_rules import DriftRule
 from schemas.monitors import MonitorRecord, ReferenceSpec
-from tests.integration.monitors.stored import monitor, put_reference
-from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.integration.monitors.stored import put_reference
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
 from tests.integration.responses import patched
 
 RULE = {"kind": "drift", "alpha": 0.01}
@@ -39,18 +36,10 @@ def drawn(n: int, seed: int, power: float = 1.0, label: int = 0) -> Tally:
 
 
 def new_monitor(store: Store, **changes: Any) -> MonitorRecord:
-    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
-    record = monitor(store, bucket=int(HOUR), rules=[RULE], reference=BATCH, **fields | changes)
+    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "rules": [RULE], "reference": BATCH}
+    record = begun(store, **fields | changes)
     put_reference(store, record.id, drawn(10_000, 99))
-    return Definitions(store.redis, store.keys).patch(
-        record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
-    )
-
-
-def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> RuleState:
-    now = pour(store, record, hour, tally)
-    look_at(store, Definitions(store.redis, store.keys).get(record.name), now)
-    return Standings(store.redis, store.keys, record).read().rules["drift"]
+    return record
 
 
 def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
@@ -66,7 +55,7 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     assert drift.since.startswith("2023-11-15T03:00") or drift.since.startswith("2023-11-15T02:00")
     assert drift.share > drift.reference_share or drift.low > 0.0
     assert "of the predictions are from" in drift.message
-    events = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.alarm.raised"]
     data = events[0].data
     assert isinstance(data, AlarmData)
@@ -74,15 +63,15 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     assert data.value is not None
     assert data.value >= drift.bound
     assert data.drift is not None
-    audit = Standings(store.redis, store.keys, record).audit(PageRequest(10)).items
-    assert [(entry.action, entry.detail) for entry in audit] == [("alarm-raised", data.drift.message)]
+    audit = [(entry.action, entry.detail) for entry in entries_of(store, record)]
+    assert audit == [("alarm-raised", data.drift.message)]
 
 
 def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
     record = new_monitor(store, recalibration={"policy": "propose"})
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
     assert state.status == "alarm"
-    assert not Standings(store.redis, store.keys, record).read().asked  # a challenger would not help
+    assert not standing_of(store, record).asked  # a challenger would not help
     for hour in range(1, 4):
         assert looked(store, record, hour, drawn(20_000, hour)).status == "alarm"
     now = BEGAN + 4 * HOUR

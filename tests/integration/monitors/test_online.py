@@ -28,7 +28,6 @@ from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import read_batch
@@ -38,11 +37,10 @@ from calibrant.monitoring.online import FORMAT, OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of
 from schemas.base import DAY
 from schemas.maps import FitSpec
-from schemas.monitor_alarms import AuditEntry, Standing
 from schemas.monitor_online import OnlineStanding
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, entries_of, events_of, pour, rows, standing_of
 from tests.integration.monitors.test_recalibrating import champion
 
 
@@ -65,22 +63,10 @@ def hours(store: Store, record: MonitorRecord, first: int, last: int, *, shift: 
     return now
 
 
-def standing_of(store: Store, record: MonitorRecord) -> Standing:
-    return Standings(store.redis, store.keys, record).read()
-
-
 def progress(store: Store, record: MonitorRecord) -> OnlineStanding:
     standing = standing_of(store, record).online
     assert standing is not None
     return standing
-
-
-def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
-    return list(reversed(Standings(store.redis, store.keys, record).audit(PageRequest(100)).items))
-
-
-def actions(store: Store, record: MonitorRecord) -> list[str]:
-    return [entry.action for entry in entries(store, record)]
 
 
 def state(store: Store, record: MonitorRecord) -> OnlineMap:
@@ -103,8 +89,8 @@ def test_versions_are_written_on_schedule_and_the_alias_follows(store: Store) ->
     assert (alias.version, alias.map, alias.revision) == (3, standing.in_force, 3)
     assert (newest.method, newest.n, newest.tags["reason"], newest.tags["rounds"]) == ("online", 3600, "schedule", "12")
     assert sum(standing.weights.values()) == pytest.approx(1.0)
-    assert actions(store, record) == ["alias-moved", "alias-moved"]
-    events = Standings(store.redis, store.keys, record).events(PageRequest(100)).items
+    assert actions_of(store, record) == ["alias-moved", "alias-moved"]
+    events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.recalibration.applied"] * 2
     assert len({event.id for event in events}) == 2
 
@@ -171,7 +157,7 @@ def test_a_bucket_counts_once_for_concurrent_and_repeated_updates(store: Store, 
     assert (standing.rounds, standing.rows) == (12, 3600)
     assert state(store, record).rounds == 12
     assert store.maps.versions("m") == [1]
-    assert actions(store, record) == ["alias-moved"]
+    assert actions_of(store, record) == ["alias-moved"]
 
 
 class Killed(Exception):
@@ -208,7 +194,7 @@ def test_a_process_may_end_before_any_command(
     assert (standing.rounds, standing.rows) == (6, 1800)
     assert [(written.version, written.rounds) for written in standing.versions] == [(2, 6)]
     assert store.aliases.get("m", "champion").map == standing.in_force == standing.versions[0].map
-    assert actions(store, record) == ["alias-moved"]
+    assert actions_of(store, record) == ["alias-moved"]
     assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
@@ -274,7 +260,7 @@ def test_an_alias_that_a_monitor_without_a_map_did_not_create_is_left_alone(stor
     live = champion(store, "m")
     record = online(store)
     assert standing_of(store, record).online is None
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "alias-not-compared")
     assert store.aliases.get("m", "champion").map == live
 
@@ -285,7 +271,7 @@ def test_beyond_the_quota_of_maps_no_version_is_written_until_the_next_is_due(st
     limited = Store.of(store.redis, quotas=Quotas(maps=1))
     hours(limited, record, 0, 9, shift=0.1)
     assert store.maps.versions("m") == []
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-failed", "quota-exceeded")
     hours(store, record, 9, 13, shift=0.1)
     assert [(written.reason, written.rounds) for written in progress(store, record).versions] == [("schedule", 12)]
@@ -300,7 +286,7 @@ def test_a_request_writes_a_version_at_once_if_there_are_new_rows(store: Store) 
     assert [written.reason for written in progress(store, record).versions] == ["request"]
     request_challenger(store, record, "anna", now)
     recalibrate_at(store, record, now)
-    last = entries(store, record)[-1]
+    last = entries_of(store, record)[-1]
     assert (last.action, last.found and last.found.code) == ("recalibration-declined", "no-new-rows")
     assert standing_of(store, record).asked == []
     with pytest.raises(UnknownProposal):
@@ -392,7 +378,7 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
     store.aliases.point("m", "champion", foreign.version or 0, who=None, check=lambda _: None)
     record = monitor(store, map="m@champion", n_classes=3, reduction="confidence", recalibration={"policy": "online"})
     follow(store, record, BEGAN)
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "map-of-vector")
     assert standing_of(store, record).online is None
     # It is tried again only after the pause.

@@ -17,7 +17,6 @@ from backend.store.errors import ProposalOutdated, UnknownProposal
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import StandingChange, Standings
-from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting, fit_curve, read_method
@@ -30,8 +29,7 @@ from schemas.base import DAY
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, pour, rows, standing_of
 
 NOW = BEGAN + HOUR
 
@@ -41,11 +39,7 @@ def alarmed(
 ) -> MonitorRecord:
     """A monitor whose rows have raised an alarm, which requests a challenger."""
     recalibration = {"policy": policy, "least_rows": 500} | asked
-    windows = [{"name": "day", "seconds": DAY}]
-    fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
-    record = monitor(store, **fields, map=map, recalibration=recalibration)
-    change = {"started_at": BEGAN}
-    record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    record = begun(store, windows=[{"name": "day", "seconds": DAY}], map=map, recalibration=recalibration)
     tally = rows(n, 0, shift=shift)
     pour(store, record, 0, tally, raw=None if map is None else tally)
     look_at(store, record, NOW)
@@ -73,8 +67,7 @@ def ask_again(store: Store, record: MonitorRecord) -> None:
 
 
 def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
-    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
-    return [entry for entry in reversed(page.items) if not entry.action.startswith("alarm")]
+    return [entry for entry in entries_of(store, record) if not entry.action.startswith("alarm")]
 
 
 def actions(store: Store, record: MonitorRecord) -> list[str]:
@@ -101,9 +94,8 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     again = Definitions(store.redis, store.keys).get("m")
     assert again.started_at == BEGAN + 2 * HOUR
     look_at(store, again, NOW + 60)
-    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "unknown"
-    events = Standings(store.redis, store.keys, record).events(PageRequest(100)).items
-    assert [event.type for event in reversed(events)] == [
+    assert standing_of(store, record).rules["evidence"].status == "unknown"
+    assert [event.type for event in events_of(store, record)] == [
         "monitor.alarm.raised",
         "monitor.recalibration.applied",
         "monitor.alarm.cleared",
@@ -123,7 +115,7 @@ def test_a_bare_name_refers_to_the_challenger_only_after_promotion(store: Store)
     live = champion(store, "m")
     record = alarmed(store, "propose", map="m@champion")
     recalibrate_at(store, record, NOW)
-    proposal = Standings(store.redis, store.keys, record).read().proposal
+    proposal = standing_of(store, record).proposal
     assert proposal is not None
     assert proposal.found.champion == live
     assert store.maps.get("m").id == live
@@ -209,7 +201,7 @@ def test_a_decision_that_was_not_carried_out_is_carried_out_by_the_next(store: S
 def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
     record = alarmed(store, "propose", name="scores", alias="live")
     recalibrate_at(store, record, NOW)
-    standing = Standings(store.redis, store.keys, record).read()
+    standing = standing_of(store, record)
     assert standing.proposal is not None
     assert (standing.proposal.name, standing.proposal.version, standing.proposal.alias) == ("scores", None, "live")
     assert store.maps.versions("scores") == []
@@ -250,7 +242,7 @@ def test_a_proposal_is_outdated_once_its_alias_is_moved(store: Store) -> None:
         accept(store, record, "anna", NOW + 5)
     assert store.aliases.get("m", "champion").map == other
     assert store.maps.versions("m") == [1]
-    assert Standings(store.redis, store.keys, record).read().proposal is not None
+    assert standing_of(store, record).proposal is not None
 
 
 def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_last(store: Store) -> None:

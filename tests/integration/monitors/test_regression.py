@@ -38,8 +38,9 @@ from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 from service.stack import Stack
 from tests.body_formats import ARROW, NDJSON, NPZ
 from tests.commands import invoked, succeeded
-from tests.integration.monitors.monitored import answered
-from tests.integration.responses import body_of, patched
+from tests.integration.monitors.monitored import answered, new_monitor, send, window_of
+from tests.integration.monitors.streams import actions_of, entries_of, standing_of
+from tests.integration.responses import patched
 from tests.packed import arrow, npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -58,21 +59,9 @@ FORECASTS: dict[str, dict[str, Any]] = {
 }
 
 
-def new_monitor(http: httpx.Client, kind: str, **changes: Any) -> str:
-    name = new_id("monitor").replace("_", "-").lower()
-    body = {"name": name, "prediction_kind": "regression", "forecast": KINDS[kind]} | changes
-    answer = http.post("/monitors", json=body)
-    assert answer.status_code == 201, answer.text
-    return f"/monitors/{name}"
-
-
-def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    (only,) = body_of(http.get(monitor))["windows"]
-    return dict(only)
-
-
-def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return answered(http.post(f"{monitor}/{what}", json={"rows": rows}))
+def of_kind(http: httpx.Client, kind: str) -> str:
+    """The path of a new monitor of forecasts."""
+    return new_monitor(http, prediction_kind="regression", forecast=KINDS[kind])
 
 
 @pytest.fixture(params=list(KINDS))
@@ -83,7 +72,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.slow
 def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client, kind: str) -> None:
-    monitor = new_monitor(http, kind)
+    monitor = of_kind(http, kind)
     forecast = FORECASTS[kind]
     assert send(http, monitor, "rows", [{**forecast, "observed": 0.3, "group": "a"}]) == {"accepted": 1, "joined": 1}
     late = [{"id": "p", **forecast, "group": "a"}]
@@ -91,7 +80,7 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
     assert send(http, monitor, "labels", [{"id": "p", "observed": 0.3}]) == {"accepted": 1, "joined": 1}
     assert send(http, monitor, "labels", [{"id": "o", "observed": 0.3}]) == {"accepted": 1, "waiting": 1}
     assert send(http, monitor, "predictions", [{"id": "o", **forecast}]) == {"accepted": 1, "joined": 1}
-    shown = window(http, monitor)
+    shown = window_of(http, monitor)
     assert (shown["rows"], shown["predictions"], shown["groups"]["a"]["rows"]) == (3, 3, 2)
     assert sum(count > 0 for count in shown["pit"]["count"]) == 1
     edges, bins = shown["pit"]["edges"], shown["pit"]["count"]
@@ -102,7 +91,7 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
 
 
 def test_rows_are_counted_in_the_bin_of_their_outcome(http: httpx.Client, kind: str) -> None:
-    monitor = new_monitor(http, kind)
+    monitor = of_kind(http, kind)
     send(http, monitor, "rows", [{"id": str(i), **FORECASTS[kind], "observed": 0.3} for i in range(20)])
     reading = http.get(monitor).json()
     window_of_rows = reading["windows"][0]
@@ -114,13 +103,13 @@ def test_rows_are_counted_in_the_bin_of_their_outcome(http: httpx.Client, kind: 
 
 
 def test_an_id_counts_once_and_a_second_outcome_contradicts(http: httpx.Client) -> None:
-    monitor = new_monitor(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     row = {"id": "a", **FORECASTS["quantiles"], "observed": 0.25}
     assert send(http, monitor, "rows", [row, row]) == {"accepted": 1, "joined": 1, "duplicates": 1}
     assert send(http, monitor, "rows", [row])["duplicates"] == 1
     other = send(http, monitor, "labels", [{"id": "a", "observed": 0.75}])
     assert other["contradicted"] == 1
-    assert window(http, monitor)["rows"] == 1
+    assert window_of(http, monitor)["rows"] == 1
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -150,7 +139,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "row", "code"), REFUSED)
 def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dict[str, Any], code: str) -> None:
-    monitor = new_monitor(http, kind)
+    monitor = of_kind(http, kind)
     good = {**FORECASTS[kind], "observed": 0.0}
     receipt = send(http, monitor, "rows", [good, row, good])
     assert (receipt["accepted"], receipt["refused"]) == (2, 1)
@@ -168,13 +157,13 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
 )
 def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
     body = npz(predictions=np.zeros(3), labels=np.zeros(3))
-    answer = http.post(f"{new_monitor(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
+    answer = http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
     assert answer.status_code == 422
     assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
 
 
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
-    monitor = new_monitor(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     body = '{"rows": [{"quantiles": [0, 1, NaN, 3, 4], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": NaN},'
     body += '{"quantiles": [0, 1, 2, 3, Infinity], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": 1}]}'
     receipt = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
@@ -183,7 +172,7 @@ def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
 
 
 def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> None:
-    monitor = new_monitor(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     rows = [{"quantiles": [0.0, 1.0, 1.0 - 1e-9, 2.0, 3.0], "observed": 1.5}]
     assert send(http, monitor, "rows", rows)["joined"] == 1
 
@@ -204,12 +193,12 @@ def test_every_format_comes_to_the_same_counts(http: httpx.Client, kind: str, fo
         NPZ: npz(ids=np.array(ids), predictions=predictions, labels=y),
         ARROW: arrow({"id": ids, "prediction": predictions.tolist(), "label": y}),
     }
-    monitor, other = new_monitor(http, kind), new_monitor(http, kind)
+    monitor, other = of_kind(http, kind), of_kind(http, kind)
     receipt = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
     assert (receipt["accepted"], receipt["refused"]) == (58, 2)
     body = json.dumps({"rows": rows}).encode()
     answered(http.post(f"{other}/rows", content=body, headers={"Content-Type": "application/json"}))
-    first, two = (window(http, name) for name in (monitor, other))
+    first, two = (window_of(http, name) for name in (monitor, other))
     assert first["pit"] == two["pit"]
     for key, reading in first["measures"].items():  # folds are random, and so is the order of sums
         assert reading["value"] == pytest.approx(two["measures"][key]["value"], rel=1e-12)
@@ -281,7 +270,7 @@ def test_an_invalid_definition_names_its_field(
 
 
 def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
-    monitor = new_monitor(http, "normal")
+    monitor = of_kind(http, "normal")
     for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": at(1.0), "end": at(2.0)}}):
         assert patched(http, monitor, changes).json()["type"].endswith("prediction-kind-mismatch")
     assert patched(http, monitor, {"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
@@ -295,7 +284,7 @@ def test_a_monitor_stored_before_forecasts_had_challengers_can_be_changed(store:
 
 @pytest.mark.parametrize("kind", ["samples", "interval"])
 def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str) -> None:
-    monitor = new_monitor(http, kind)
+    monitor = of_kind(http, kind)
     for answer in (
         http.post(f"{monitor}/recalibrate"),
         patched(http, monitor, {"recalibration": {"policy": "auto"}}),
@@ -305,7 +294,7 @@ def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str
 
 @pytest.mark.slow
 def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
-    monitor = new_monitor(http, kind)
+    monitor = of_kind(http, kind)
     page = f"/ui{monitor}"
     assert http.get(page).status_code == 200
     rng = np.random.default_rng(3)
@@ -374,7 +363,7 @@ def test_calibrated_forecasts_raise_no_alarm(store: Store) -> None:
     y = np.random.default_rng(3).normal(size=3000)
     _ingest(store, record, "rows", now, predictions=np.tile(ndtri(LEVELS), (3000, 1)), labels=y)
     look_at(store, record, now)
-    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "ok"
+    assert standing_of(store, record).rules["evidence"].status == "ok"
 
 
 def test_forecasts_without_outcomes_expire(store: Store) -> None:
@@ -462,7 +451,7 @@ COLUMNS: dict[str, tuple[str, list[object]]] = {
 def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
     http: httpx.Client, service: Stack, kind: str, tmp_path: Path
 ) -> None:
-    name = new_monitor(http, kind).removeprefix("/monitors/")
+    name = of_kind(http, kind).removeprefix("/monitors/")
     header, cells = COLUMNS[kind]
     level = ("--level", "0.9") if kind == "interval" else ()
     whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *cells]] * 2)
@@ -477,13 +466,13 @@ def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
     outcome = _file(tmp_path, "outcome", "id,rain", [["p", 0.3]])
     late = ("--regression", "--what", "labels", "--id", "id", "--label", "rain")
     assert "1 joined" in _sent(service, name, outcome, *late).stdout
-    shown = window(http, f"/monitors/{name}")
+    shown = window_of(http, f"/monitors/{name}")
     assert (shown["rows"], shown["groups"]["a"]["rows"]) == (3, 2)
     assert sum(count > 0 for count in shown["pit"]["count"]) == 1
 
 
 def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, service: Stack, tmp_path: Path) -> None:
-    quantiles, interval = (new_monitor(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
+    quantiles, interval = (of_kind(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
     classes = http.post("/monitors", json={"name": f"classes-{quantiles}"}).json()["name"]
     normal = _file(tmp_path, "normal", "observed,mean,std", [[0.3, 0.0, 1.0]])
     others = _file(tmp_path, "others", "observed,q0.1,q0.3,q0.5,q0.7,q0.9", [[0.3, -1, -0.5, 0, 0.5, 1]])
@@ -503,7 +492,7 @@ def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, ser
         assert refused.exit_code == code, refused.stderr
         assert expected in " ".join(refused.stderr.split())
         assert "much" not in refused.stderr
-    assert window(http, f"/monitors/{quantiles}")["rows"] == 0
+    assert window_of(http, f"/monitors/{quantiles}")["rows"] == 0
 
 
 # --- Challengers: maps of levels, fitted to the counts
@@ -544,8 +533,7 @@ def test_an_alarm_has_a_challenger_that_widens_forecasts(store: Store, kind: str
     after = fitted.apply(**forecasts)
     report = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
     assert 0.88 < (report.measures["coverage"].value or 0.0) < 0.92
-    audit = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(100)).items]
-    assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(audit)
+    assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(actions_of(store, record))
     # A second challenger would have to be compared with the map, but a tally has only the forecasts that were sent.
     recalibrate_at(store, record, now)
     assert store.maps.versions("m") == [1]
@@ -556,7 +544,6 @@ def test_a_calibrated_monitor_gets_no_challenger(store: Store) -> None:
     record = _narrow(store, now, factor=1.0, policy="propose")
     request_challenger(store, record, None, now)
     recalibrate_at(store, record, now)
-    audit = Standings(store.redis, store.keys, record).audit(PageRequest(100)).items
-    declined = [entry for entry in audit if entry.action == "recalibration-declined"]
+    declined = [entry for entry in entries_of(store, record) if entry.action == "recalibration-declined"]
     assert [entry.found.code for entry in declined if entry.found] == ["not-better"]
     assert store.maps.versions("m") == []
