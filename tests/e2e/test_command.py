@@ -20,7 +20,8 @@ from redis import Redis
 from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant, ProblemResponse
 from tests.commands import invoked, succeeded
-from tests.integration.redis_server import until
+from tests.integration.redis_server import until, until_ready
+from tests.serve_command import serve_command
 from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
@@ -59,11 +60,6 @@ def _until_gone(pids: list[int]) -> None:
                 os.close(handle)
 
 
-def _until_ready(url: str) -> None:
-    """Wait for the service to be ready; a busy machine delays what it hears from its store."""
-    until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 200)
-
-
 def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command, until it ends."""
     return subprocess.run(
@@ -71,29 +67,11 @@ def _run(*arguments: str, environment: dict[str, str] | None = None) -> subproce
     )
 
 
-@contextlib.contextmanager
 def _serving(
     folder: Path, log: IO[bytes], *arguments: str, command: Sequence[str | Path] = CALIBRANT
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+) -> contextlib.AbstractContextManager[tuple[subprocess.Popen[bytes], str]]:
     """Run ``calibrant serve`` in the folder."""
-    process = subprocess.Popen(
-        [*command, "serve", "--port", "0", "--data", "data", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=log,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        address = re.search(r"http://\S+?:\d+", line)
-        assert address, line
-        yield process, address[0]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    return serve_command(command, log, "--data", "data", *arguments, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +84,7 @@ def running() -> Iterator[tuple[Path, subprocess.Popen[bytes], str]]:
         for name in NAMESAKES:
             (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
         with _serving(folder, log, command=[Path(sys.executable).with_name("calibrant")]) as (process, url):
-            _until_ready(url)
+            until_ready(url)
             yield folder, process, url
 
 
@@ -186,7 +164,7 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
     for part in (str(file), "4,096", str(data / "redis.log"), f"serve --data {data} --repair-store"):
         assert part in refused.stderr
     with (folder / "log").open("wb") as log, _serving(folder, log, "--repair-store") as (process, url):
-        _until_ready(url)
+        until_ready(url)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0
     (removed,) = data.glob("*.from-byte-*")
@@ -207,7 +185,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
     with (folder / "log").open("w+b") as log, _serving(folder, log) as (process, url):
         # The store runs now, and a key made beside it is known within a second, as its end is.
         beside = _made_key(folder, "made-beside", "--tenant", "another")
-        _until_ready(url)
+        until_ready(url)
         for path in ("/measures", "/jobs/x", "/limits", "/metrics"):
             refused = httpx.get(url + path, timeout=60)
             assert refused.status_code == 401
@@ -255,7 +233,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
         with embedded_server(folder / "store", log=log) as (redis_url, _):
             serving = _serving(folder, log, "--redis-url", redis_url)
             process, url = serving.__enter__()
-            _until_ready(url)
+            until_ready(url)
         try:
             # The service may learn of the end of its store a moment later, within the second that is documented.
             until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 503)
@@ -266,7 +244,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
             assert httpx.get(f"{url}/health/live", timeout=60).status_code == 200
             with embedded_server(folder / "store", log=log) as (again, _):
                 assert again == redis_url
-                _until_ready(url)
+                until_ready(url)
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(timeout=120) == 0
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from calibrant.client import Calibrant
+from tests.serve_command import serve_command
 
 pytestmark = pytest.mark.slow
 
@@ -153,26 +153,11 @@ print(json.dumps({
 def url(server: Environment) -> Iterator[str]:
     """A server of the wheels: API, worker and store."""
     with (server.root / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [server.root / "bin" / "calibrant", "serve", "--port", "0", "--data", server.root / "data"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=server.root,
-            env=server.variables,
-        )
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline().decode()
-            address = re.search(r"http://\S+?:\d+", line)
-            assert address, line + (server.root / "log").read_text("utf-8")
-            yield address[0]
+        command, data = [server.root / "bin" / "calibrant"], ("--data", server.root / "data")
+        with serve_command(command, log, *data, cwd=server.root, env=server.variables) as (process, address):
+            yield address
             process.terminate()
             assert process.wait(timeout=120) == 0
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
 
 
 def test_the_packages_of_the_application_are_those_of_the_wheels(server: Environment) -> None:

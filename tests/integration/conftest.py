@@ -63,7 +63,7 @@ def while_needed(fixture_name: str, config: pytest.Config) -> Literal["session",
 @contextlib.contextmanager
 def own_service(data: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
     """A whole service that waits for a busy machine, with these variables; its log lies beside its folder."""
-    variables = patient() | (settings or {})
+    variables = {**patient(), **(settings or {})}
     with (
         data.with_suffix(".log").open("ab") as log,
         stack(host="127.0.0.1", port=0, data=data, log=log, inherited=variables, **options) as running,

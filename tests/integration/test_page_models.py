@@ -112,7 +112,7 @@ def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visi
     uploaded = visitor.upload(_csv("forest", missing=7), predictions="forest", drop_missing="yes")
     batch = uploaded.headers["location"].rpartition("/")[2]
     assert client.batch(batch).n == 293
-    chosen = {"predictions": "forest, boosting", "columns_are": "models", "drop_missing": "yes"}
+    chosen: dict[str, Any] = {"predictions": "forest, boosting", "columns_are": "models", "drop_missing": "yes"}
     models = visitor.upload(_csv("forest", missing=7), **chosen)
     ids = parse_qs(urlsplit(models.headers["location"]).query)["models"]
     assert client.batch(ids[0]).n == 293
@@ -120,7 +120,8 @@ def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visi
 
 @pytest.mark.parametrize("field", ["columns_are", "drop_missing"])
 def test_an_unknown_choice_is_refused(visitor: Visitor, field: str) -> None:
-    assert visitor.upload(_csv(), predictions=FIRST, **{field: "<script>"}).status_code == 422
+    wrong: dict[str, Any] = {field: "<script>"}
+    assert visitor.upload(_csv(), predictions=FIRST, **wrong).status_code == 422
 
 
 def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visitor, client: Calibrant) -> None:

@@ -61,12 +61,12 @@ def standing_of(store: Store, record: MonitorRecord) -> Standing:
     return Standings(store.redis, store.keys, record).read()
 
 
-def events_of(store: Store, record: MonitorRecord) -> list[MonitorEvent]:
+def events_of(store: Store, record: MonitorRecord) -> tuple[MonitorEvent, ...]:
     """What happened, oldest first."""
     return Standings(store.redis, store.keys, record).events(PageRequest(100)).items[::-1]
 
 
-def entries_of(store: Store, record: MonitorRecord) -> list[AuditEntry]:
+def entries_of(store: Store, record: MonitorRecord) -> tuple[AuditEntry, ...]:
     """The audit log of a monitor, oldest first."""
     return Standings(store.redis, store.keys, record).audit(PageRequest(100)).items[::-1]
 
