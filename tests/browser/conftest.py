@@ -66,9 +66,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visits(browser: Browser, service: Stack) -> Iterator[Visits]:
+def address(service: Stack) -> str:
+    """Where the visited pages are."""
+    return service.url
+
+
+@pytest.fixture
+def visits(browser: Browser, address: str) -> Iterator[Visits]:
     """Pages of the service; what one of them did that it may not do fails the test at its end."""
-    visits = Visits(browser, service.url)
+    visits = Visits(browser, address)
     yield visits
     visits.close()
     assert visits.found == []

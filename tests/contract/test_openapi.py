@@ -16,7 +16,6 @@ from calibrant.measures.catalogue import MEASURES
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem
-from service.app import create_app
 from service.calls import OF_ENDED_JOBS
 from service.examples.calls import all_examples
 from service.formats.catalogue import READERS
@@ -24,14 +23,8 @@ from service.formats.media import JSON
 from service.inference.errors import uses_protocol
 from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, operations, problem_codes
 from service.problems import MEDIA_TYPE
-from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def openapi() -> dict[str, Any]:
-    return create_app(Settings(redis_url="unix:///nowhere")).openapi()
 
 
 def test_the_page_lists_every_call_of_the_document(openapi: dict[str, Any]) -> None:

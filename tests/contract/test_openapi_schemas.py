@@ -10,19 +10,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from service.app import create_app
 from service.openapi import operations
-from service.settings import Settings
 
 _REF = "#/components/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DOCUMENT = "urn:openapi"
 Found = Iterator[tuple[str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def openapi() -> dict[str, Any]:
-    return create_app(Settings(redis_url="unix:///nowhere")).openapi()
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,12 @@ def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:
     return body
 
 
+def code_of(response: httpx.Response) -> tuple[int, str]:
+    """Status and code of a problem document."""
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
 def problem_of(response: httpx.Response) -> tuple[int, str, str]:
     """Status, code and first place of a problem document: a pointer, ``?parameter`` or ``header:``."""
     assert response.headers["content-type"] == "application/problem+json"

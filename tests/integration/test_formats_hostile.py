@@ -30,7 +30,7 @@ from tests.body_formats import (
     WRITE_ARRAYS,
     WRITE_ROWS,
 )
-from tests.integration.responses import body_of, place_of
+from tests.integration.responses import body_of, code_of, place_of
 from tests.packed import arrow, npz, parquet, zipped
 
 ZEROS = bytes(1 << 24)
@@ -67,11 +67,6 @@ GOOD = {kind: write({"predictions": P, "labels": Y}) for kind, write in WRITE_AR
 def _post(http: httpx.Client, kind: str, body: bytes, encoding: str | None = None) -> httpx.Response:
     headers = {"Content-Type": kind} | ({} if encoding is None else {"Content-Encoding": encoding})
     return http.post("/evaluate", content=body, headers=headers)
-
-
-def _code(response: httpx.Response) -> tuple[int, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    return response.status_code, response.json()["type"].removeprefix("/problems/")
 
 
 def _gzip_bomb() -> bytes:
@@ -171,7 +166,7 @@ PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
 @pytest.mark.parametrize("case", PLAIN)
 def test_a_hostile_body_is_refused(http: httpx.Client, case: str) -> None:
     kind, make, expected = PLAIN[case]
-    assert _code(_post(http, kind, make())) == expected
+    assert code_of(_post(http, kind, make())) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -181,7 +176,7 @@ JUNK = b"\x00\xff\xc1 no format\n" * 100
 
 @pytest.mark.parametrize("kind", READERS)
 def test_bytes_of_no_format_are_malformed_in_every_format(http: httpx.Client, kind: str) -> None:
-    assert _code(_post(http, kind, JUNK)) == (400, BY_TYPE[kind].malformed.code)
+    assert code_of(_post(http, kind, JUNK)) == (400, BY_TYPE[kind].malformed.code)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +215,7 @@ def _many_classes() -> bytes:
 def test_a_hostile_body_of_rows_is_refused(http: httpx.Client, monitor: str, case: str) -> None:
     kind, make, expected = OF_MONITORS[case]
     answer = http.post(monitor, content=make(), headers={"Content-Type": kind})
-    assert _code(answer) == expected
+    assert code_of(answer) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -251,7 +246,7 @@ def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=24)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     response = _post(http, NPZ, packer.compress(GOOD[NPZ]) + packer.flush(), "zstd")
-    assert _code(response) == (400, "malformed-encoding")
+    assert code_of(response) == (400, "malformed-encoding")
     assert response.json()["detail"].endswith("the zstd data has a dictionary or window of more than 8 MiB")
 
 
@@ -259,7 +254,7 @@ def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
 @pytest.mark.parametrize("case", PACKED)
 def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
     encoding, make, expected = PACKED[case]
-    assert _code(_post(http, NPZ, make(), encoding)) == expected
+    assert code_of(_post(http, NPZ, make(), encoding)) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -310,7 +305,7 @@ def test_a_stated_length_over_the_limit_is_refused_unread(service: Stack) -> Non
 def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx.Client) -> None:
     for kind, query, pointer in ((JSON, "seed=1", "?seed"), (NPZ, "seed=1&seed=2", "?seed")):
         response = http.post(f"/evaluate?{query}", content=GOOD[kind], headers={"Content-Type": kind})
-        assert _code(response) == (422, "invalid-field")
+        assert code_of(response) == (422, "invalid-field")
         assert place_of(response.json()["errors"][0]) == pointer
 
 
@@ -332,4 +327,4 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
         np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
         assert table.schema.metadata == {b"map": fitted.json()["id"].encode()}
         refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)
-        assert _code(refused) == (406, "not-acceptable")
+        assert code_of(refused) == (406, "not-acceptable")

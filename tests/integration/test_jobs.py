@@ -24,7 +24,7 @@ from schemas.jobs import Progress
 from schemas.problems import Problem
 from service.settings import Settings
 from tests.integration.conftest import claimed, serving, submitted
-from tests.integration.responses import place_of
+from tests.integration.responses import code_of, place_of
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
@@ -289,8 +289,7 @@ def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> 
     job = submitted(store)
     claimed(store, job.id).succeed({"map": "map_x"})
     refused = api.post(f"/jobs/{job.id}/cancel")
-    assert refused.status_code == 409
-    assert refused.json()["type"] == "/problems/job-final"
+    assert code_of(refused) == (409, "job-final")
     with pytest.raises(JobFinal):
         store.jobs.cancel(job.id)
 
@@ -304,7 +303,7 @@ def test_an_ended_job_is_deleted_with_its_events_and_keeps_its_map(http: httpx.C
     assert job not in _ids(http.get("/jobs"))
     for method, path in (("GET", ""), ("GET", "/events"), ("GET", "/diagram.svg"), ("POST", "/cancel"), ("DELETE", "")):
         answer = http.request(method, f"/jobs/{job}{path}")
-        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-job")
+        assert code_of(answer) == (404, "unknown-job")
 
 
 def test_a_job_that_has_not_ended_is_not_deleted(api: httpx.Client, store: Store) -> None:
@@ -312,7 +311,7 @@ def test_a_job_that_has_not_ended_is_not_deleted(api: httpx.Client, store: Store
     run = claimed(store, running.id)
     for job in (queued, running):
         refused = api.delete(f"/jobs/{job.id}")
-        assert (refused.status_code, refused.json()["type"]) == (409, "/problems/job-not-final")
+        assert code_of(refused) == (409, "job-not-final")
         assert "/cancel" in api.get(refused.json()["type"], headers={"Accept": "application/json"}).json()["remedy"]
         assert refused.headers["Location"] == f"/jobs/{job.id}"
     assert [store.jobs.get(job.id).status for job in (queued, running)] == ["queued", "running"]

@@ -17,6 +17,7 @@ from service.settings import MIB
 from service.stack import Stack
 from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
+from tests.integration.responses import code_of
 from tests.integration.visiting import ROWS, Visitor
 from tests.packed import npz
 
@@ -93,7 +94,7 @@ def test_a_request_too_large_for_ever_gets_413_and_another_says_when_to_try_agai
     until(lambda: _status(bounded.url, bomb) != 503, 120)  # the requests of other tests may still be read
     headers = {"Content-Type": bomb.kind}
     answer = httpx.post(bounded.url + bomb.path, content=bomb.body, headers=headers, timeout=300)
-    assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(answer) == (413, "too-large")
     assert f"{BUDGET} bytes of memory" in answer.json()["detail"]
     for refused in _at_once(bounded.url, large["Arrow, columns, /batches"]):
         if refused.status_code == 503:

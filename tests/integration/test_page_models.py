@@ -65,7 +65,9 @@ def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: 
 
 
 def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibrant) -> None:
-    path = visitor.upload(_csv(), predictions=f"{FIRST}, {SECOND}", columns_are="models").headers["location"]
+    path = visitor.upload(_csv(), "scores.csv", predictions=f"{FIRST}, {SECOND}", columns_are="models").headers[
+        "location"
+    ]
     parts = urlsplit(path)
     ids = [parts.path.rpartition("/")[2], *parse_qs(parts.query)["models"]]
     own = [client.batch(batch_id) for batch_id in ids]

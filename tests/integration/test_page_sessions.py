@@ -16,6 +16,7 @@ from backend.store.keyspace import Shared
 from backend.store.sessions import MOST_OF_A_KEY, SessionStore
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.integration.responses import code_of
 from tests.integration.visiting import ROWS, Visitor, routes_of_pages
 
 
@@ -158,7 +159,7 @@ def test_the_calls_take_the_cookie_to_read_and_to_change_with_the_token_alone(vi
     visitor.sign_in(key.text)
     assert visitor.get("/maps/spam/document").json()["format"] == 1
     refused = visitor.put("/maps/spam/aliases/champion", json={"version": 1})
-    assert (refused.status_code, refused.json()["type"]) == (403, "/problems/forged-request")
+    assert code_of(refused) == (403, "forged-request")
     sent = {"X-CSRF-Token": visitor.token()}
     foreign = visitor.put("/maps/spam/aliases/champion", json={"version": 1}, headers=sent | {"Origin": "http://else"})
     assert foreign.json()["type"] == "/problems/forged-request"

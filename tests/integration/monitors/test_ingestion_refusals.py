@@ -17,6 +17,7 @@ from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from tests.body_formats import NPZ
 from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.responses import code_of
 from tests.packed import npz
 
 JSON = {"content-type": "application/json"}
@@ -168,7 +169,7 @@ def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, 
     answer = api.post(
         "/monitors/m/rows", json={"rows": [{"id": f"n{i}", **GOOD} | {"id": f"n{i}"} for i in range(200)]}
     )
-    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert code_of(answer) == (429, "monitor-full")
     assert "; 0 rows of this request are counted" in answer.json()["detail"]
     assert int(answer.headers["retry-after"]) > 0
     assert (ledger.known(), counted(ledger)) == (900, 900)
@@ -181,7 +182,7 @@ def test_a_full_monitor_reports_how_many_rows_were_counted(store: Store, api: ht
     ledger = monitored(store, max_ids=6000)
     rows = [{"id": str(i), "prediction": 0.5, "label": 1} for i in range(7000)]
     answer = api.post("/monitors/m/rows", json={"rows": rows})
-    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert code_of(answer) == (429, "monitor-full")
     assert answer.json()["detail"].endswith("; 5,000 rows of this request are counted")
     assert counted(ledger) == 5000
 
@@ -261,7 +262,7 @@ def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store
     ledger = monitored(store)
     bomb = gzip.compress(b"\n" * 1_000_001)
     response = api.post("/monitors/m/rows", content=bomb, headers=LINES | {"content-encoding": "gzip"})
-    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(response) == (413, "too-large")
     assert ledger.totals() == {}
 
 
@@ -276,7 +277,7 @@ def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: htt
     }
     body = b'{"predictions": [' + b"1," * 1_000_000 + b"1]}"
     response = api.post("/monitors/m/events", content=body, headers=JSON | event)
-    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(response) == (413, "too-large")
 
 
 def test_a_time_in_milliseconds_is_refused_with_a_hint(store: Store, api: httpx.Client) -> None:

@@ -20,6 +20,7 @@ from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
 from schemas.base import HOUR
 from tests.integration.monitors.monitored import monitored
+from tests.integration.monitors.test_processes import names_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,10 +28,6 @@ pytestmark = pytest.mark.slow
 ROWS, HOURS, CHUNK, K, BEGAN = 6_000, 6, 200, 3, 500_000 * HOUR
 #: Processes that are killed, and vectors that are kept.
 KILLED, SIZE = 4, 1000
-
-
-def names_of(rows: np.ndarray) -> list[bytes]:
-    return [b"row-%d" % row for row in rows.tolist()]
 
 
 def send(url: str, seed: int) -> None:
