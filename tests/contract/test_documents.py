@@ -58,7 +58,7 @@ def test_records_of_the_registry_still_hold_what_they_held() -> None:
     )
 
 
-def test_where_an_alias_points_round_trips() -> None:
+def test_stored_aliases_round_trip() -> None:
     stored = {
         "name": "m",
         "alias": "champion",

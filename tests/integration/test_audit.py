@@ -177,7 +177,9 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     assert b"token-of-the-path" not in stored
 
 
-def test_who_repeats_a_definition_has_not_configured_the_monitor(url: str, keys: ApiKeyStore, redis: Redis) -> None:
+def test_a_repeated_definition_changes_nobody_who_configured_the_monitor(
+    url: str, keys: ApiKeyStore, redis: Redis
+) -> None:
     first, second = (keys.create(name, tenant="default", scope="write") for name in ("first", "second"))
     definition = {"description": "mail", "hooks": [HOOK], "recalibration": {"least_rows": 500}}
     assert _call(url, first, "POST", "/monitors", {"name": "inbox", **definition}).status_code == 201

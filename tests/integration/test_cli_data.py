@@ -75,7 +75,9 @@ def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, ther
     ],
     ids=" ".join,
 )
-def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+def test_the_command_answers_the_same_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, asked: list[str]
+) -> None:
     command, *flags = asked
     answers = [run(command, csv, *flags, "--json") for run in (here, there)]
     assert [answer.exit_code for answer in answers] == [0, 0], answers[1].stderr
@@ -98,7 +100,9 @@ def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path
     ],
     ids=" ".join,
 )
-def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: list[str]) -> None:
+def test_the_command_draws_the_same_picture_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, flags: list[str]
+) -> None:
     local, other = (run("diagram", csv, *flags, "--out", "-") for run in (here, there))
     assert (local.exit_code, local.stdout_bytes) == (other.exit_code, other.stdout_bytes)
     assert local.exit_code == 1 or local.stdout_bytes.startswith(b"<svg")
@@ -115,7 +119,9 @@ def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: lis
     ],
     ids=" ".join,
 )
-def test_both_refuse_the_same_in_the_same_words(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+def test_the_command_refuses_the_same_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, asked: list[str]
+) -> None:
     answers = [run("evaluate", csv, *asked) for run in (here, there)]
     assert [answer.exit_code for answer in answers] == [1, 1]
     assert answers[0].stderr == answers[1].stderr

@@ -127,7 +127,7 @@ def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None
     assert either.series_diagram(monitor, "ece", start=began)[:4] == b"<svg"
 
 
-def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant, monitor: str) -> None:
+def test_a_monitor_at_rest_has_neither_alarms_nor_deliveries(either: Calibrant, monitor: str) -> None:
     assert [(rule.rule, rule.kind) for rule in either.alarms(monitor)] == [("evidence", "evidence")]
     assert list(either.alarm_events(monitor)) == []
     assert list(either.audit(monitor)) == []

@@ -18,6 +18,7 @@ from service.settings import Settings
 from service.stack import Stack
 from tests.commands import invoked
 from tests.integration.conftest import serving
+from tests.integration.responses import problem_of
 
 N = 150
 REGRESSION = {"prediction_kind": "regression"}
@@ -36,12 +37,6 @@ def others(api: httpx.Client, rows: dict[str, Any]) -> list[str]:
     """Batches with variances that are right, and with means of 0."""
     bodies = [rows | {"variance": [4.0] * N}, rows | {"mean": [0.0] * N}]
     return [api.post("/batches", json=REGRESSION | body).json()["id"] for body in bodies]
-
-
-def _refusal(response: httpx.Response) -> tuple[int, str]:
-    assert response.status_code >= 400, response.text
-    body = response.json()
-    return response.status_code, body["errors"][0]["pointer"] if body.get("errors") else body["type"]
 
 
 def test_the_answer_is_that_of_the_library(api: httpx.Client, rows: dict[str, Any], others: list[str]) -> None:
@@ -112,14 +107,14 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
         ({"score": "crps"}, (422, "/score")),
     ]
     for change, expected in refused:
-        assert _refusal(api.post("/evaluate", json=REGRESSION | rows | change)) == expected, change
+        assert problem_of(api.post("/evaluate", json=REGRESSION | rows | change))[::2] == expected, change
     own = api.post("/batches", json=REGRESSION | rows).json()["id"]
     itself = api.post("/evaluate", json=REGRESSION | {"batch": own, "against": [own]})
-    assert _refusal(itself) == (422, "/against")
+    assert problem_of(itself)[::2] == (422, "/against")
     page = api.post("/evaluate", json=REGRESSION | {"batch": own, "against": others}, headers={"Accept": "text/html"})
-    assert _refusal(page) == (422, "/against")
+    assert problem_of(page)[::2] == (422, "/against")
     classes = {"predictions": [0.1, 0.9], "labels": [0, 1], "against": others}
-    assert _refusal(api.post("/evaluate", json=classes)) == (422, "/against")
+    assert problem_of(api.post("/evaluate", json=classes))[::2] == (422, "/against")
 
 
 def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url: str, rows: dict[str, Any]) -> None:
@@ -130,7 +125,7 @@ def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url:
         ids = [http.post("/batches", json=REGRESSION | rows).json()["id"] for _ in range(7)]
         assert http.post("/evaluate", json=REGRESSION | rows | {"against": ids[:2]}).status_code == 200
         large = http.post("/evaluate", json=REGRESSION | rows | {"against": ids})
-        assert _refusal(large) == (422, "/against")
+        assert problem_of(large)[::2] == (422, "/against")
         assert "20,000 bytes in all" in large.text
 
 

@@ -226,7 +226,7 @@ ORDERED = _csv(
     KNOWN,
     HORIZON,
 )
-CHOICES = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shift": "0.5", "support": "-100,"}
+CHOICES: dict[str, Any] = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shift": "0.5", "support": "-100,"}
 
 
 def _in_order(visitor: Visitor, content: bytes, name: str = "rows.csv", **fields: str) -> httpx.Response:

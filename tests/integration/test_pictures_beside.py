@@ -96,7 +96,7 @@ def test_a_fit_on_test_diagram_takes_the_options_of_the_fit(http: httpx.Client) 
     assert refused["errors"][0]["pointer"] == "/diagram/options/n_bins"
 
 
-def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
+def test_improvements_of_a_map_are_measured_by_size(http: httpx.Client) -> None:
     map_id = http.post("/maps", json=ROWS | {"method": "platt"}).json()["id"]
     asked = {"name": "by-size", "measures": ["brier", "ece"], "start": 50, "start_repetitions": 4}
     body = ROWS | {"map": map_id, "diagram": asked}
@@ -121,7 +121,7 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["by-size", "cost-plane"])
-def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
+def test_a_job_draws_the_same_picture_as_a_request(http: httpx.Client, name: str) -> None:
     ids = [_batch(http, ROWS), _batch(http, OTHER)]
     body: dict[str, Any] = {"batch": ids[0], "diagram": BY_SIZE}
     if name == "cost-plane":
@@ -294,7 +294,7 @@ def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Clie
     assert refused({"batches": [first, other], "map": "any"}) == (422, "invalid-field", "/map")
 
 
-def test_evaluations_know_neither(http: httpx.Client) -> None:
+def test_evaluations_refuse_measures_by_size_and_pictures(http: httpx.Client) -> None:
     answer = http.post("/evaluate", json=ROWS | {"diagrams": ["by-size"]})
     assert problem_of(answer) == (422, "unknown-diagram", "/diagrams/0")
     answer = http.post("/evaluate", json=ROWS | {"picture": BY_SIZE})

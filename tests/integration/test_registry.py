@@ -92,7 +92,7 @@ def test_a_record_has_the_size_of_its_data_and_its_gain_in_sample(http: httpx.Cl
     assert record == http.get(f"/maps/{record['id']}").json()
 
 
-def test_its_bins_draw_its_diagram_when_the_batch_is_gone(http: httpx.Client, client: Calibrant) -> None:
+def test_the_bins_of_a_map_draw_its_diagram_after_its_batch_was_deleted(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
     record = client.fit("isotonic", batch.id)
     http.delete(f"/batches/{batch.id}")
@@ -137,7 +137,7 @@ def test_binary_bodies_carry_tags_in_the_query(http: httpx.Client, tmp_path: Pat
 # Versions and references
 
 
-def test_eight_at_once_get_the_versions_one_to_eight(http: httpx.Client, name: str) -> None:
+def test_eight_concurrent_fits_get_the_versions_one_to_eight(http: httpx.Client, name: str) -> None:
     answers = _at_once([lambda: http.post("/maps", json=ROWS | {"name": name})] * 8)
     assert sorted(response.json()["version"] for response in answers) == list(range(1, 9))
     for response in answers:
@@ -493,7 +493,7 @@ def test_a_listed_map_is_its_record_without_what_is_long_and_with_its_aliases(ht
     assert http.get("/maps", params={"name": name}).json()["items"][0]["description"] == described["description"]
 
 
-def test_filters_hold_all_together(http: httpx.Client, client: Calibrant, name: str) -> None:
+def test_a_list_applies_all_of_its_filters(http: httpx.Client, client: Calibrant, name: str) -> None:
     other = f"{name}-other"
     mine = secrets.token_hex(4)
     two = [_post(http, name, tags={mine: "x", "t": "1"})["id"], _post(http, name, tags={mine: "y"})["id"]]

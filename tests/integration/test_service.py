@@ -30,7 +30,7 @@ def _post(http: httpx.Client, path: str, body: Any, kind: str = "application/jso
     return http.post(path, content=content, headers={"Content-Type": kind}, params=query)
 
 
-def test_the_main_job_end_to_end(client: Calibrant) -> None:
+def test_a_batch_is_evaluated_fitted_and_calibrated_from_end_to_end(client: Calibrant) -> None:
     fit_half, unseen = client.upload(P[:1500], Y[:1500]), client.upload(P[1500:], Y[1500:])
     assert (fit_half.n, fit_half.n_classes) == (1500, None)
     before = client.evaluate(unseen.id)
@@ -228,7 +228,7 @@ def test_fortran_order_big_endian_and_narrow_arrays_are_read(http: httpx.Client)
     assert _post(http, "/evaluate", odd, "application/x-npz").json() == plain
 
 
-def test_groups_and_weights_travel(http: httpx.Client) -> None:
+def test_groups_and_weights_are_sent_with_the_rows(http: httpx.Client) -> None:
     body = {
         "predictions": [0.1, 0.9, 0.4, 0.6],
         "labels": [0, 1, 0, 1],

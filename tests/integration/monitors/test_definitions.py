@@ -237,7 +237,7 @@ def test_a_reference_batch_must_match_the_monitor(api: httpx.Client, batch: dict
     assert _code(answer)[1:] == (code, ["/reference/batch"])
 
 
-def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
+def test_no_more_monitors_than_the_quota_are_created(api: httpx.Client) -> None:
     for i in range(100):
         assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
     assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")

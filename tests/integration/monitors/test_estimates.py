@@ -300,7 +300,7 @@ def test_weights_of_reference_rows_correct_the_estimates_of_a_window(api: httpx.
     assert weighted["figures"]["accuracy"]["realised"] == pytest.approx(realised)
 
 
-def test_weighted_rows_of_confidences(api: httpx.Client) -> None:
+def test_confidences_are_estimated_from_weighted_rows(api: httpx.Client) -> None:
     random = np.random.default_rng(23)
     z = random.normal(size=(3000, 3)) * 1.5
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
