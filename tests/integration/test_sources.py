@@ -53,7 +53,8 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     }
     settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
     with keyed_service(folder / "sources", settings, ("owner", "write"), ("next", "write")) as running:
-        yield Served(root, *running.clients, running.keys[0], p, y)
+        owner, neighbour = running.clients
+        yield Served(root, owner, neighbour, running.keys[0], p, y)
 
 
 def _files(base: Path) -> tuple[Any, Any]:

@@ -53,6 +53,14 @@ def routes_of_pages() -> list[APIRoute]:
     return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
+def message_beside(answer: httpx.Response, field: str) -> str:
+    """The error beside a field of a form that was refused."""
+    assert answer.status_code == 422, answer.text
+    _, place, rest = answer.text.partition(f'id="{field}-hint" class="error"')
+    assert place, answer.text
+    return rest.partition("</p>")[0]
+
+
 def hidden(text: str, form: str, name: str) -> str:
     """The value of a hidden field in the form whose button has this id."""
     before = text[: text.index(f'id="{form}"')]

@@ -64,7 +64,8 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
     scopes = (("owner", "write"), ("next", "write"), ("owner", "read"))
     with keyed_service(folder / "backfills", settings, *scopes) as running:
-        yield Served(root, running.stack.url, *running.clients, running.keys[0])
+        owner, neighbour, reader = running.clients
+        yield Served(root, running.stack.url, owner, neighbour, reader, running.keys[0])
 
 
 def _files(root: Path) -> None:

@@ -94,6 +94,11 @@ def of(store: Store, watched: MonitorRecord) -> Deliveries:
     return Deliveries(store.redis, store.keys, watched.id)
 
 
+def outcomes(store: Store, watched: MonitorRecord, record: DeliveryRecord) -> list[str | int | None]:
+    """The error or the status of each attempt."""
+    return [attempt.error or attempt.status for attempt in of(store, watched).get(record.id).attempts]
+
+
 def signature(secret: str, headers: Any, body: bytes) -> str:
     """By hand, as a receiver computes it."""
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -284,9 +289,7 @@ def test_a_name_of_a_private_address_gets_nothing(
 ) -> None:
     (record,) = asked(store, watched)
     assert attempt(store, watched.id, record.id, means(lambda host, port: addresses, private=""))
-    assert [attempt_record.error for attempt_record in of(store, watched).get(record.id).attempts] == [
-        "address-refused"
-    ]
+    assert outcomes(store, watched, record) == ["address-refused"]
     assert receiver.got.empty()
 
 
@@ -315,8 +318,7 @@ def test_unresolvable_names_and_closed_ports_have_different_errors(
     tried = [means(unknown), means(stuck, connect_seconds=0.1), means(lambda host, port: ["127.0.0.2"])]
     for resolver in tried:
         assert attempt(store, watched.id, record.id, resolver) or resolver is tried[-1]
-    errors = [attempt_record.error for attempt_record in of(store, watched).get(record.id).attempts]
-    assert errors == ["not-resolved", "timed-out", "not-connected"]
+    assert outcomes(store, watched, record) == ["not-resolved", "timed-out", "not-connected"]
 
 
 def test_proxies_of_the_environment_are_not_used(
@@ -334,7 +336,7 @@ def test_proxies_of_the_environment_are_not_used(
 def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
     (record,) = asked(store, watched)
     assert attempt(store, watched.id, record.id, Means(Sender(Targets()), PLAN))
-    assert [attempt_record.error for attempt_record in of(store, watched).get(record.id).attempts] == ["not-admitted"]
+    assert outcomes(store, watched, record) == ["not-admitted"]
     assert receiver.got.empty()
 
 
@@ -383,7 +385,7 @@ def test_deliveries_of_a_removed_hook_end_and_those_of_a_deleted_monitor_are_del
     (record,) = asked(store, watched)
     store.monitors.patch(watched.name, lambda stored: stored.model_copy(update={"hooks": []}))
     assert attempt(store, watched.id, record.id, means()) is None
-    assert [attempt_record.error for attempt_record in of(store, watched).get(record.id).attempts] == ["no-hook"]
+    assert outcomes(store, watched, record) == ["no-hook"]
     store.monitors.delete(watched.name)
     assert attempt(store, watched.id, record.id, means()) is None
     with pytest.raises(UnknownDelivery):
@@ -532,10 +534,8 @@ def test_an_https_receiver_needs_a_certificate_for_its_name(store: Store, certif
         other = monitor(store, "other", hooks=[{"url": url.replace(NAME, "127.0.0.1"), "secret": SECRET}])
         (refused,) = asked(store, other)
         assert attempt(store, other.id, refused.id, means(trust=trust))
-    assert [
-        attempt_record.error or attempt_record.status for attempt_record in of(store, watched).get(record.id).attempts
-    ] == ["tls-failed", 204]
-    assert [attempt_record.error for attempt_record in of(store, other).get(refused.id).attempts] == ["tls-failed"]
+    assert outcomes(store, watched, record) == ["tls-failed", 204]
+    assert outcomes(store, other, refused) == ["tls-failed"]
 
 
 @pytest.mark.slow
@@ -559,8 +559,7 @@ def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_
     assert owner
     assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
     assert second.headers["webhook-signature"] == signature(SECRET, second.headers, second.body)
-    attempts = of(store, watched).get(record.id).attempts
-    assert [attempt_record.error or attempt_record.status for attempt_record in attempts] == ["interrupted", 204]
+    assert outcomes(store, watched, record) == ["interrupted", 204]
     text = log.read_text()
     assert "deliver" in text
     assert HUSH not in text
