@@ -47,6 +47,11 @@ def answered(response: httpx.Response) -> dict[str, Any]:
     return {name: value for name, value in body_of(response).items() if value}
 
 
+def refusals_of(answer: dict[str, Any]) -> list[tuple[int, str]]:
+    """The row and the code of each refusal."""
+    return [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]]
+
+
 def counted(ledger: Ledger) -> int:
     """How many rows a monitor has counted with their labels."""
     return len(ledger.buckets.tally(0, 2**31))

@@ -24,7 +24,7 @@ from schemas.monitors import MonitorRecord
 from service.stack import Stack
 from tests.body_formats import WRITE_ROWS
 from tests.commands import succeeded
-from tests.integration.monitors.monitored import answered, new_monitor, send, window_of
+from tests.integration.monitors.monitored import answered, new_monitor, refusals_of, send, window_of
 from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, begun, events_of, looked, standing_of
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, patched, problem_of
@@ -104,7 +104,7 @@ def test_rows_that_are_no_sets_are_refused_one_by_one(http: httpx.Client, row: d
     monitor = new_monitor(http, **SETS)
     answer = send(http, monitor, "rows", [{"id": "good", "prediction": [1, 0, 0], "label": 0}, {"id": "bad", **row}])
     assert (answer["accepted"], answer["refused"]) == (1, 1)
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(1, code)]
+    assert refusals_of(answer) == [(1, code)]
 
 
 # --- Definitions

@@ -14,7 +14,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 
 HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
 #: As KServe's logger sends them, whatever the content type of the inference request was.
@@ -111,7 +111,7 @@ def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
     good = [event("rows", {"prediction": p, "label": 1}, f"g{p}") for p in (0.25, 0.5)]
     answer = answered(post(api, [good[0], bad, good[1]], BATCH))
     assert (answer["accepted"], answer["refused"]) == (2, 1)
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(1, "unreadable")]
+    assert refusals_of(answer) == [(1, "unreadable")]
     assert counted(ledger) == 2
 
 

@@ -12,7 +12,7 @@ from backend.monitors.outcomes import DELAY_FIELDS, delay_bins
 from backend.store.clock import at
 from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 
 
 def test_labelled_rows_are_counted_at_once_and_once(store: Store, api: httpx.Client) -> None:
@@ -46,7 +46,7 @@ def test_a_contradicting_label_is_reported_and_not_counted(store: Store, api: ht
     again = {"rows": [{"id": "a", "label": 1}, {"id": "w", "label": 0}, {"id": "a", "label": 0}]}
     answer = answered(api.post("/monitors/m/labels", json=again))
     assert (answer["contradicted"], answer["duplicates"]) == (2, 1)
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [
+    assert refusals_of(answer) == [
         (0, "contradicted"),
         (1, "contradicted"),
     ]

@@ -23,7 +23,7 @@ from tests.body_formats import (
     WRITE_ROWS,
     columns_of,
 )
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 from tests.packed import arrow, npz, parquet
 
 N = 600
@@ -155,7 +155,7 @@ def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.C
     lists = pa.array([[0.5, 0.5], [1.0], None, [0.25, None], [0.25, 0.75]])
     sent = write({"prediction": lists, "label": [0, 1, 0, 1, 1]})
     answer = answered(api.post("/monitors/m/rows", content=sent, headers={"content-type": kind}))
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [
+    assert refusals_of(answer) == [
         (1, "wrong-shape"),
         (2, "missing-prediction"),
         (3, "not-finite"),
@@ -196,7 +196,7 @@ def test_cells_of_csv_that_cannot_be_refuse_their_rows(store: Store, api: httpx.
         "i,1_0,1,\n"
     )
     answer = answered(api.post("/monitors/m/rows", content=text, headers={"content-type": CSV}))
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [
+    assert refusals_of(answer) == [
         (1, "not-a-number"),
         (2, "not-finite"),
         (3, "invalid-label"),

@@ -16,7 +16,7 @@ from backend.store.monitors.ids import Ids
 from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
 from tests.body_formats import NPZ
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 from tests.integration.responses import code_of
 from tests.packed import npz
 
@@ -192,7 +192,7 @@ def test_a_full_monitor_refuses_labels_of_unknown_ids_and_joins_the_others(store
     send(api, [{"id": str(i), "prediction": 0.5} for i in range(1000)], "predictions")
     answer = send(api, [{"id": "0", "label": 1}, {"id": "new", "label": 1}, {"id": "1", "label": 0}], "labels")
     assert (answer["joined"], answer["refused"]) == (2, 1)
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(1, "monitor-full")]
+    assert refusals_of(answer) == [(1, "monitor-full")]
     assert counted(ledger) == 2
     only_new = api.post("/monitors/m/labels", json={"rows": [{"id": "new", "label": 1}]})
     assert only_new.json()["type"] == "/problems/monitor-full"
@@ -235,7 +235,7 @@ def test_nan_in_a_json_body_refuses_the_row_as_in_other_formats(
     answer = answered(
         api.post("/monitors/m/rows", content=b'{"rows": [' + bad + b", " + worse + rest + b"]}", headers=JSON)
     )
-    refusals = [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]]
+    refusals = refusals_of(answer)
     assert refusals == [(0, "not-finite"), (1, "invalid-label"), (2, "invalid-id")]
     assert answer["accepted"] == counted(ledger) == 1 + filler
     assert ledger.entries(Ids.of([b"Infinity, NaN 0"])) != [None]
@@ -245,10 +245,10 @@ def test_nan_in_a_vector_or_an_event_refuses_the_row(store: Store, api: httpx.Cl
     monitored(store, n_classes=3, reduction="confidence")
     body = b'{"rows": [{"prediction": [0.5, NaN, 0.5], "label": 1}, {"prediction": [0.5, 0, 0.5], "label": 1}]}'
     answer = answered(api.post("/monitors/m/rows", content=body, headers=JSON))
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(0, "not-finite")]
+    assert refusals_of(answer) == [(0, "not-finite")]
     event = b'{"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows", "data": ' + body + b"}"
     receipt = answered(api.post("/monitors/m/events", content=event, headers=JSON))
-    assert [(refusal["row"], refusal["code"]) for refusal in receipt["refusals"]] == [(0, "not-finite")]
+    assert refusals_of(receipt) == [(0, "not-finite")]
 
 
 def test_text_that_only_resembles_nan_is_malformed(store: Store, api: httpx.Client) -> None:

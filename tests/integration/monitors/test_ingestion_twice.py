@@ -11,7 +11,7 @@ import pytest
 
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 from tests.packed import arrow, npz
 
 JSON = "application/json"
@@ -102,7 +102,7 @@ def test_a_row_with_an_empty_id_is_refused_in_every_format(
     for joined in (1, 0):  # sent again it counts no more than before
         answer = answered(api.post(f"/monitors/m/{path}", content=content, headers={"content-type": kind}))
         assert (answer.get("joined", 0), answer["refused"]) == (joined, 1)
-        assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(0, "missing-id")]
+        assert refusals_of(answer) == [(0, "missing-id")]
     assert counted(ledger) == 1
 
 
