@@ -77,7 +77,7 @@ def visits(browser: Browser, address: str) -> Iterator[Visits]:
     visits = Visits(browser, address)
     yield visits
     visits.close()
-    assert visits.found == []
+    assert visits.misdeeds == []
 
 
 @pytest.fixture
