@@ -139,6 +139,21 @@ def assert_leads_to_pods(documents: list[Object]) -> None:
         assert scaler["spec"]["scaleTargetRef"]["name"] in containers
 
 
+def assert_restricted(pod: Object) -> None:
+    """A pod runs unprivileged, without a token, and with bounds."""
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["resources"]["limits"].keys() >= {"cpu", "memory"}
+
+
 def named(documents: list[Object]) -> dict[str, Object]:
     """The objects by kind and name."""
     names = [f"{document['kind']} {document['metadata']['name']}" for document in documents]

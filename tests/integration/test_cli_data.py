@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -15,6 +14,7 @@ from typer.testing import Result
 
 from service.stack import Stack
 from tests.commands import invoked
+from tests.integration.threads import in_thread
 
 Run = Callable[..., Result]
 
@@ -192,14 +192,8 @@ def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
 
 
 def test_a_server_that_is_not_calibrant_has_a_different_error_from_a_refusal(csv: Path) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
-        thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            refused = invoked(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
-        finally:
-            stranger.shutdown()
-            thread.join()
+    with in_thread(HTTPServer(("127.0.0.1", 0), _Stranger)) as stranger:
+        refused = invoked(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
     assert refused.exit_code == 3
     assert refused.stderr.splitlines()[-1].startswith("calibrant: Error without a problem document")
 

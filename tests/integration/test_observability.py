@@ -6,7 +6,6 @@ import contextlib
 import json
 import queue
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +30,7 @@ from schemas.problems import Problem
 from service.stack import stack
 from tests.integration.conftest import claimed, job_record, patient, submitted
 from tests.integration.redis_server import until
+from tests.integration.threads import in_thread
 from tests.rows import draw_event
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
@@ -128,12 +128,8 @@ class Observed:
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    with Collector() as collector:
-        thread = threading.Thread(target=collector.serve_forever)
-        thread.start()
+    with in_thread(Collector()) as collector:
         yield collector
-        collector.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
