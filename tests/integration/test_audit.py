@@ -34,6 +34,7 @@ from tests.integration.conftest import serving
 from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import redis_server
+from tests.integration.responses import body_of
 from tests.integration.visiting import Visitor
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -71,9 +72,7 @@ def _call(url: str, key: NewKey | None, method: str, path: str, body: object = N
 
 
 def _entries(url: str, key: NewKey | None, query: str = "") -> list[dict[str, Any]]:
-    response = _call(url, key, "GET", f"/audit{query}")
-    assert response.status_code == 200, response.text
-    entries: list[dict[str, Any]] = response.json()["items"]
+    entries: list[dict[str, Any]] = body_of(_call(url, key, "GET", f"/audit{query}"))["items"]
     return entries
 
 

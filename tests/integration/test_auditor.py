@@ -24,6 +24,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import redis_server, until
+from tests.integration.responses import body_of
 from tests.integration.test_oidc import bearer, settings_of
 from tests.integration.token_issuer import TokenIssuer, token_issuer
 
@@ -68,9 +69,7 @@ def _sent(api: httpx.Client, method: str, path: str, credential: str, **about: A
 
 
 def _log(api: httpx.Client, reader: NewKey, **query: str) -> list[dict[str, Any]]:
-    response = _sent(api, "GET", "/audit", reader.text, params=query)
-    assert response.status_code == 200, response.text
-    entries: list[dict[str, Any]] = response.json()["items"]
+    entries: list[dict[str, Any]] = body_of(_sent(api, "GET", "/audit", reader.text, params=query))["items"]
     return entries
 
 

@@ -18,7 +18,7 @@ from service.settings import Settings
 from service.stack import Stack
 from tests.commands import invoked
 from tests.integration.conftest import serving
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 
 N = 150
 REGRESSION = {"prediction_kind": "regression"}
@@ -41,13 +41,12 @@ def others(api: httpx.Client, rows: dict[str, Any]) -> list[str]:
 
 def test_the_answer_is_that_of_the_library(api: httpx.Client, rows: dict[str, Any], others: list[str]) -> None:
     asked = {"against": others, "interval": 0.9, "clusters": [str(i // 3) for i in range(N)]}
-    answer = api.post("/evaluate", json=REGRESSION | rows | asked)
-    assert answer.status_code == 200, answer.text
+    answer = body_of(api.post("/evaluate", json=REGRESSION | rows | asked))
     own = {name: rows[name] for name in ("mean", "variance")}
     forecasts = {"forecasts": own, others[0]: own | {"variance": [4.0] * N}, others[1]: own | {"mean": [0.0] * N}}
     expected = calibrant.compare_distributions(rows["observed"], forecasts, interval=0.9, clusters=asked["clusters"])
-    assert answer.json()["comparison"] == json.loads(json.dumps(expected.to_dict()))
-    assert answer.json()["comparison"]["ranking"][0] == others[0]
+    assert answer["comparison"] == json.loads(json.dumps(expected.to_dict()))
+    assert answer["comparison"]["ranking"][0] == others[0]
     plain = api.post("/evaluate", json=REGRESSION | rows).json()
     assert "comparison" not in plain
 
@@ -136,11 +135,10 @@ def test_the_query_names_batches_and_the_client_has_the_same_answer(service: Sta
     with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=600) as http:
         others = [client.upload_distribution(**rows | {"variance": [v] * N}).id for v in (2.0, 4.0)]
         query = {**REGRESSION, "against": ",".join(others), "lags": "1"}
-        sent = http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"})
-        assert sent.status_code == 200, sent.text
+        sent = body_of(http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"}))
         report = client.evaluate_distribution(**rows, against=others, lags=1)
     assert report.comparison is not None
-    assert report.comparison.to_dict() == sent.json()["comparison"]
+    assert report.comparison.to_dict() == sent["comparison"]
 
 
 # --- The command line

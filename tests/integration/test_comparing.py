@@ -19,7 +19,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from schemas.evaluations import EvaluateSpec
 from schemas.maps import MapRecord
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(1)
 TRUE = RANDOM.random(3000)
@@ -74,9 +74,8 @@ def test_arrays_in_the_request_are_compared_too(http: httpx.Client, client: Cali
 def test_a_long_comparison_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", client.upload(P[:1500], Y[:1500]).id)
     unseen = client.upload(P[1500:], Y[1500:])
-    queued = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]})
-    assert queued.status_code == 202
-    long = (client.wait(queued.json()["id"]).result or {})["report"]["comparison"]
+    queued = body_of(_evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]}), 202)
+    long = (client.wait(queued["id"]).result or {})["report"]["comparison"]
     quick = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece"]}).json()["comparison"]
     assert long["measures"]["ece"] == quick["measures"]["ece"]
     assert long["measures"]["ece-pl"]["problem"].startswith("no intervals and no p-values")
@@ -109,12 +108,10 @@ def test_a_law_over_batches_by_a_worker_is_that_at_once(
     http: httpx.Client, client: Calibrant, batches: list[tuple[Any, Any]]
 ) -> None:
     stored = [client.upload(p, y).id for p, y in batches[:5]]
-    quick = _evaluate(http, {"batches": stored, "measures": ["ece"]})
-    assert quick.status_code == 200
-    queued = _evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]})
-    assert queued.status_code == 202
-    report = (client.wait(queued.json()["id"]).result or {})["report"]
-    assert report["power_law"][RAW]["ece"] == quick.json()["power_law"][RAW]["ece"]
+    quick = body_of(_evaluate(http, {"batches": stored, "measures": ["ece"]}))
+    queued = body_of(_evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]}), 202)
+    report = (client.wait(queued["id"]).result or {})["report"]
+    assert report["power_law"][RAW]["ece"] == quick["power_law"][RAW]["ece"]
 
 
 @pytest.mark.parametrize(

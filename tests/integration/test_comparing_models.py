@@ -16,7 +16,7 @@ from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
 from tests.commands import invoked, succeeded
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 from tests.unit.reports.reading import Page
 
 RANDOM = np.random.default_rng(9)
@@ -41,13 +41,12 @@ def _same(report: dict[str, Any], expected: calibrant.ComparisonReport) -> None:
 
 def test_the_answer_is_that_of_a_notebook(http: httpx.Client) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "groups": GROUPS.tolist(), "resamples": 200}
-    answer = _compare(http, body)
-    assert answer.status_code == 200, answer.text
+    answer = body_of(_compare(http, body))
     expected = calibrant.compare(MODELS, Y, groups=GROUPS, resamples=200)
-    _same(answer.json(), expected)
+    _same(answer, expected)
     whole = json.loads(json.dumps(expected.to_dict()))
-    assert answer.json()["comparison"]["groups"] == whole["comparison"]["groups"]
-    assert answer.json()["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
+    assert answer["comparison"]["groups"] == whole["comparison"]["groups"]
+    assert answer["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", [NPZ, ARROW, PARQUET, CSV])
@@ -67,9 +66,8 @@ def test_a_large_json_body_is_read_in_pieces(http: httpx.Client) -> None:
     p = np.random.default_rng(1).random(40_000)
     y = (np.random.default_rng(2).random(40_000) < p).astype(int)
     body = {"models": {"one": p.tolist(), "two": (p**2).tolist()}, "labels": y.tolist(), "measures": ["brier"]}
-    answer = _compare(http, body | {"rank_by": "brier"})
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["comparison"]["measures"]["brier"]["ranking"] == ["one", "two"]
+    answer = body_of(_compare(http, body | {"rank_by": "brier"}))
+    assert answer["comparison"]["measures"]["brier"]["ranking"] == ["one", "two"]
 
 
 def test_stored_batches_are_compared(http: httpx.Client, client: Calibrant) -> None:
@@ -92,10 +90,9 @@ def test_stored_batches_are_compared(http: httpx.Client, client: Calibrant) -> N
 
 def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, client: Calibrant) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
-    queued = _compare(http, body)
-    assert queued.status_code == 202, queued.text
+    queued = body_of(_compare(http, body), 202)
     stored = [batch.id for batch in client.batches()]
-    job = client.wait(queued.json()["id"])
+    job = client.wait(queued["id"])
     assert job.status == "succeeded", job.problem
     report = (job.result or {})["report"]
     assert (job.batch, job.batches) == (None, None), "the rows are deleted with the end of the job"
@@ -260,9 +257,8 @@ def test_the_report_of_stored_batches_names_them(http: httpx.Client, client: Cal
 
 def test_the_report_of_a_long_comparison_is_a_job(http: httpx.Client, client: Calibrant) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
-    queued = _compare(http, body, headers={"Accept": "text/html"})
-    assert queued.status_code == 202, queued.text
-    job = client.wait(queued.json()["id"])
+    queued = body_of(_compare(http, body, headers={"Accept": "text/html"}), 202)
+    job = client.wait(queued["id"])
     assert job.status == "succeeded", job.problem
     page = _page(http.get(f"/jobs/{job.id}", headers=PAGE))
     assert len(page.all("img")) == 2

@@ -134,9 +134,8 @@ def test_quantiles_that_cross_by_rounding_are_repaired_and_counted(api: httpx.Cl
 
 def test_a_fit_counts_repaired_crossings(api: httpx.Client) -> None:
     rows = {"observed": [0.5] * 20, "levels": [0.2, 0.8], "quantiles": [[1.0, 1.0 - 1e-9]] + [[0.0, 1.0]] * 19}
-    fitted = api.post("/maps", json=REGRESSION | rows | {"method": "conformal"})
-    assert fitted.status_code == 201, fitted.text
-    assert fitted.json()["document"]["diagnostics"]["n_repaired"] == 1
+    fitted = body_of(api.post("/maps", json=REGRESSION | rows | {"method": "conformal"}), 201)
+    assert fitted["document"]["diagnostics"]["n_repaired"] == 1
 
 
 def test_bodies_without_the_field_are_of_classifiers(api: httpx.Client) -> None:
@@ -256,9 +255,8 @@ def test_rows_are_appended_only_to_a_batch_of_the_same_shape(api: httpx.Client) 
     rows = _rows("quantiles", 10)
     rows["quantiles"][2, 1] = rows["quantiles"][2, 0] - 1e-12
     batch = api.post("/batches", json=_json(rows)).json()["id"]
-    more = api.post(f"/batches/{batch}/rows", json=_json(rows))
-    assert more.status_code == 200, more.text
-    assert (more.json()["n"], more.json()["n_repaired"]) == (20, 2)
+    more = body_of(api.post(f"/batches/{batch}/rows", json=_json(rows)))
+    assert (more["n"], more["n_repaired"]) == (20, 2)
     assert _evaluate(api, REGRESSION | {"batch": batch})["n_repaired"] == 2
     other = rows | {"levels": np.array([0.1, 0.25, 0.5, 0.75, 0.95])}
     assert problem_of(api.post(f"/batches/{batch}/rows", json=_json(other)))[1:] == ("invalid-field", "/levels")
@@ -286,9 +284,8 @@ def test_a_batch_without_outcomes_is_calibrated_but_not_evaluated(api: httpx.Cli
     map_id = api.post("/maps", json=_json(rows) | {"method": "variance-scaling"}).json()["id"]
     batch = api.post("/batches", json=_json({name: rows[name] for name in ("mean", "variance")})).json()["id"]
     assert problem_of(api.post("/evaluate", json=REGRESSION | {"batch": batch})) == (422, "invalid-field", "/observed")
-    calibrated = api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": map_id})
-    assert calibrated.status_code == 200
-    assert len(calibrated.json()["variance"]) == 90
+    calibrated = body_of(api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": map_id}))
+    assert len(calibrated["variance"]) == 90
 
 
 # --- Maps
@@ -498,12 +495,11 @@ def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: St
         assert page.status_code == 200
         batch = http.post("/batches", json=_json(rows)).json()["id"]
         fit = REGRESSION | {"batch": batch, "method": "averaged", "name": "averaged-by-job"}
-        fitted = http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=600"})
-        assert fitted.status_code == 201, fitted.text
+        fitted = body_of(http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=600"}), 201)
         expected = calibrant.fit_distribution("averaged", **rows)
-        assert calibrant.load_distribution(fitted.json()["document"]) == expected
-        assert fitted.json()["held_out_gain"] == expected.diagnostics["held_out_gain"]
-        after = http.post("/evaluate", json=_json(rows) | {"map": fitted.json()["id"]}, headers=prefer)
+        assert calibrant.load_distribution(fitted["document"]) == expected
+        assert fitted["held_out_gain"] == expected.diagnostics["held_out_gain"]
+        after = http.post("/evaluate", json=_json(rows) | {"map": fitted["id"]}, headers=prefer)
         ended = http.get(after.headers["Location"], headers={"Prefer": "wait=600"}).json()
         assert ended["result"]["report"]["in_sample"] is True
 

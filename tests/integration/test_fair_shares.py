@@ -29,7 +29,7 @@ from service.callers import LOCAL
 from service.settings import Settings
 from service.threads import MOST_THREADS, run_in_thread
 from tests.integration.conftest import one_place_taken, serving
-from tests.integration.responses import code_of
+from tests.integration.responses import body_of, code_of
 
 MIB = 1 << 20
 ASYNC = {"Prefer": "respond-async"}
@@ -409,12 +409,11 @@ def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redi
 def test_a_small_request_on_a_large_stored_batch_takes_a_place(redis_url: str, redis: Redis) -> None:
     with _api(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600) as api:
         batch = api.post("/batches", json=_large(70_000)).json()["id"]
-        fitted = api.post("/maps", json={**_large(1000), "method": "platt"})
-        assert fitted.status_code == 201
+        fitted = body_of(api.post("/maps", json={**_large(1000), "method": "platt"}), 201)
         calls = {
             "/evaluate": {"batch": batch},
             "/maps": {"batch": batch, "method": "platt"},
-            "/calibrate": {"batch": batch, "map": fitted.json()["id"]},
+            "/calibrate": {"batch": batch, "map": fitted["id"]},
             "/diagrams": {"batch": batch, "diagram": "reliability"},
             "/monitors": {"name": "a", "reference": {"batch": batch}},
         }

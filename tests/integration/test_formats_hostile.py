@@ -311,10 +311,9 @@ def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx
 
 def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "isotonic"}
-    fitted = http.post("/maps", json=fit)
-    assert fitted.status_code == 201
+    fitted = body_of(http.post("/maps", json=fit), 201)
     for predictions in (P[:50], np.tile(P, 20)):
-        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": fitted.json()["id"]}}
+        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": fitted["id"]}}
         sent = {"Content-Type": NPZ}
         plain = http.post("/calibrate", headers=sent, **content)
         assert plain.headers["content-type"] == JSON
@@ -325,6 +324,6 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
             np.testing.assert_array_equal(archive["predictions"], expected)
         table = pa.ipc.open_stream(streamed.content).read_all()
         np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
-        assert table.schema.metadata == {b"map": fitted.json()["id"].encode()}
+        assert table.schema.metadata == {b"map": fitted["id"].encode()}
         refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)
         assert code_of(refused) == (406, "not-acceptable")

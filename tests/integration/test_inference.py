@@ -16,6 +16,7 @@ from backend.store.keyspace import Keyspace
 from calibrant.client import Calibrant
 from service.settings import Settings
 from tests.integration.alone import Call, ask
+from tests.integration.responses import body_of
 from tests.wire import answered, packed, request
 
 RANDOM = np.random.default_rng(16)
@@ -74,9 +75,8 @@ def _error(response: httpx.Response) -> tuple[int, str]:
 
 
 def _calibrated(http: httpx.Client, model: str, values: Any, **options: Any) -> dict[str, list[float]]:
-    answer = http.post("/calibrate", json={"map": model, "predictions": values} | options)
-    assert answer.status_code == 200, answer.text
-    return {name: np.ravel(column).tolist() for name, column in answer.json().items() if name not in ("map", "version")}
+    answer = body_of(http.post("/calibrate", json={"map": model, "predictions": values} | options))
+    return {name: np.ravel(column).tolist() for name, column in answer.items() if name not in ("map", "version")}
 
 
 def test_the_server_describes_itself(http: httpx.Client) -> None:

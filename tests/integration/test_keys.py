@@ -25,7 +25,7 @@ from service.stack import stack
 from tests.commands import invoked, succeeded
 from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
-from tests.integration.responses import code_of
+from tests.integration.responses import body_of, code_of
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 
@@ -221,14 +221,13 @@ def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
         assert more.status_code == 429
         assert _call(url, other, "POST", "/batches", rows).status_code == 201
         assert _call(url, key, "DELETE", f"/batches/{first.json()['id']}").status_code == 204
-        again = _call(url, key, "POST", "/batches", rows)
-        assert again.status_code == 201
-        fit = {"batch": again.json()["id"], "method": "pl", "options": {"folds": 2, "candidates": [1]}}
+        again = body_of(_call(url, key, "POST", "/batches", rows), 201)
+        fit = {"batch": again["id"], "method": "pl", "options": {"folds": 2, "candidates": [1]}}
         job = _call(url, key, "POST", "/maps", fit)
         assert job.status_code == 202
         assert _call(url, key, "POST", "/maps", fit).status_code == 429
         used = _call(url, key, "GET", "/limits").json()["used"]
-        assert used == {"quota_bytes": again.json()["bytes"], "quota_maps": 0, "quota_jobs": 1, "max_monitors": 0}
+        assert used == {"quota_bytes": again["bytes"], "quota_maps": 0, "quota_jobs": 1, "max_monitors": 0}
         assert _call(url, key, "POST", f"/jobs/{job.json()['id']}/cancel").status_code == 200
         assert _call(url, key, "GET", "/limits").json()["used"]["quota_jobs"] == 0
         quick = GOOD | {"method": "identity"}

@@ -7,7 +7,7 @@ import pytest
 
 from backend.store.store import Store
 from tests.integration.monitors.monitored import monitored
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 
 CSV = {"content-type": "text/csv"}
 ROWS = b"predictions,labels\n0.1,0\n0.9,1\n0.4,0\n0.6,1\n"
@@ -90,10 +90,9 @@ def test_importance_weights_of_any_scale_are_those_of_one(api: httpx.Client, sca
 
     def values(weights: list[float]) -> list[float]:
         asked = rows | {"weights": weights, "weights_kind": "importance"}
-        batch = api.post("/batches", json=asked)
-        assert batch.status_code == 201
+        batch = body_of(api.post("/batches", json=asked), 201)
         inline = api.post("/evaluate", json=asked | {"measures": ["ece", "brier", "ks"]}).json()["measures"]
-        of_batch = {"batch": batch.json()["id"], "measures": ["ece", "brier", "ks"]}
+        of_batch = {"batch": batch["id"], "measures": ["ece", "brier", "ks"]}
         stored = api.post("/evaluate", json=of_batch).json()["measures"]
         assert inline == stored
         return [measure["value"] for measure in inline.values()]

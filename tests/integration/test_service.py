@@ -11,7 +11,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 from tests.packed import npz, zipped
 
 RANDOM = np.random.default_rng(0)
@@ -89,9 +89,8 @@ def test_a_known_prior_is_corrected_in_the_service_as_in_a_notebook(http: httpx.
 
 def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
-    queued = _post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}})
-    assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=600)
+    queued = body_of(_post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}}), 202)
+    job = client.wait(queued["id"], timeout=600)
     assert job.result is not None
     local = calibrant.fit("averaged", P, Y, candidates=(1, 2))
     np.testing.assert_allclose(client.calibrate(job.result["map"], P), local.apply(P), atol=1e-12)
@@ -192,11 +191,10 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     fitted = client.fit("platt", client.upload(P, Y).id)
     local = calibrant.evaluate(P, Y, diagrams=asked, measures=["ks"])
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks"], "diagrams": asked}
-    report = _post(http, "/evaluate", body | {"map": fitted.id})
-    assert report.status_code == 200
-    assert report.json()["diagrams"] == local.diagrams
+    report = body_of(_post(http, "/evaluate", body | {"map": fitted.id}))
+    assert report["diagrams"] == local.diagrams
     after = calibrant.evaluate(calibrant.load(fitted.document).apply(P).tolist(), Y, diagrams=asked)
-    assert report.json()["after"]["diagrams"] == after.diagrams
+    assert report["after"]["diagrams"] == after.diagrams
     assert "diagrams" not in _post(http, "/evaluate", body | {"diagrams": None}).json()
     rows = npz(predictions=P, labels=Y)
     named = _post(http, "/evaluate", rows, "application/x-npz", diagrams="corp, ks-graphs").json()
@@ -523,14 +521,13 @@ def test_the_catalogues_list_every_measure_method_and_diagram(http: httpx.Client
 def test_every_reduction_answers_over_http_as_in_a_notebook(http: httpx.Client) -> None:
     body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "measures": ["ece", "ks"], "interval": 0.9}
     for reduction in ("top:2", "within-top:2", "pooled", "classwise", "canonical"):
-        answer = _post(http, "/evaluate", body | {"reduction": reduction, "resamples": 100})
-        assert answer.status_code == 200
+        answer = body_of(_post(http, "/evaluate", body | {"reduction": reduction, "resamples": 100}))
         local = calibrant.evaluate(
             PROBS, LABELS, measures=["ece", "ks"], interval=0.9, reduction=reduction, resamples=100
         )
         for key, estimate in local.measures.items():
-            assert answer.json()["measures"][key]["value"] == pytest.approx(estimate.value, abs=1e-12)
-            assert answer.json()["measures"][key]["parts"].keys() == estimate.parts.keys()
+            assert answer["measures"][key]["value"] == pytest.approx(estimate.value, abs=1e-12)
+            assert answer["measures"][key]["parts"].keys() == estimate.parts.keys()
 
 
 def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.Client) -> None:
@@ -558,14 +555,12 @@ def test_measures_are_pooled_over_groups_as_in_the_library(http: httpx.Client, c
 def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     groups = ["a", "b"] * (len(P) // 2)
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 100}
-    quick = _post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]})
-    assert quick.status_code == 200
-    assert quick.json()["gaps"]["ks-end"]["between"] is not None
-    assert "long" in quick.json()["gaps"]["ece-platt"]["problem"]
+    quick = body_of(_post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]}))
+    assert quick["gaps"]["ks-end"]["between"] is not None
+    assert "long" in quick["gaps"]["ece-platt"]["problem"]
     slow = body | {"measures": ["kde-ece"], "resamples": 300}
-    queued = _post(http, "/evaluate", slow)
-    assert queued.status_code == 202
-    report = (client.wait(queued.json()["id"], timeout=600).result or {})["report"]
+    queued = body_of(_post(http, "/evaluate", slow), 202)
+    report = (client.wait(queued["id"], timeout=600).result or {})["report"]
     estimate = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
         "kde-ece"
     ]

@@ -120,9 +120,8 @@ def test_stored_batches_are_fitted_and_calibrated_with_their_groups(client: Cali
 
 def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant) -> None:
     body = ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()}
-    queued = http.post("/maps", json=body, headers={"prefer": "respond-async"})
-    assert queued.status_code == 202
-    result = client.wait(queued.json()["id"]).result
+    queued = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async"}), 202)
+    result = client.wait(queued["id"]).result
     assert result is not None
     record = client.map(result["map"])
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)

@@ -10,6 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant
+from tests.integration.responses import body_of
 from tests.rows import draw_event
 
 RANDOM = np.random.default_rng(1)
@@ -36,9 +37,7 @@ def _post(http: httpx.Client, path: str, body: Any) -> httpx.Response:
 def test_a_map_of_the_vector_is_that_of_a_notebook(
     http: httpx.Client, client: Calibrant, method: str, reduction: str | None, options: dict[str, Any]
 ) -> None:
-    stored = _post(http, "/maps", BODY | {"method": method, "reduction": reduction, "options": options})
-    assert stored.status_code == 201
-    record = stored.json()
+    record = body_of(_post(http, "/maps", BODY | {"method": method, "reduction": reduction, "options": options}), 201)
     local = calibrant.fit(method, PROBS, LABELS, reduction=reduction, **options)
     assert record["reduction"] == local.reduction
     assert record["document"] == local.to_document()
