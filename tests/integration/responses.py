@@ -21,6 +21,12 @@ def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:
     return body
 
 
+def text_of(response: httpx.Response, status: int = 200) -> str:
+    """The text of a response with this status, such as a page."""
+    assert response.status_code == status, response.text
+    return response.text
+
+
 def code_of(response: httpx.Response) -> tuple[int, str]:
     """Status and code of a problem document."""
     assert response.headers["content-type"] == "application/problem+json"

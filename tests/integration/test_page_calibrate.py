@@ -20,7 +20,7 @@ from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from service.web.upload import CALIBRATE_FIELDS, IN_ORDER_FIELDS, UPLOAD_FIELDS
 from tests.integration.conftest import SharedApi, one_place_taken, serving
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, text_of
 from tests.integration.visiting import ROWS, Visitor, message_beside
 from tests.packed import arrow, npz, parquet
 
@@ -58,16 +58,14 @@ def test_a_set_map_adds_a_column_for_each_class(visitor: Visitor) -> None:
     options = {"method": "lac", "options": {"conditional": "group"}, "groups": ["north", "south"] * 20}
     ref = str(body_of(visitor.post("/maps", json=CLASSES | options), 201)["id"])
     rows = "id,bird,cat,dog,group\n7,0.7,0.2,0.1,north\n8,0.1,0.3,0.6,south\n"
-    answer = _send(visitor, ref, rows.encode())
-    assert answer.status_code == 200
-    header, *cells = csv.reader(io.StringIO(answer.text))
+    answer = text_of(_send(visitor, ref, rows.encode()))
+    header, *cells = csv.reader(io.StringIO(answer))
     assert header[5:] == ["set_bird", "set_cat", "set_dog"]
     fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
     sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"])
     assert [row[5:] for row in cells] == sets.members.astype(int).astype(str).tolist()
-    unseen = _send(visitor, ref, rows.replace("south", "west").encode())
-    assert unseen.status_code == 422
-    assert "must be a group of the map" in unseen.text or "not a group of the map" in unseen.text
+    unseen = text_of(_send(visitor, ref, rows.replace("south", "west").encode()), 422)
+    assert "must be a group of the map" in unseen or "not a group of the map" in unseen
 
 
 def test_a_map_of_segments_takes_the_columns_of_its_features(visitor: Visitor) -> None:
@@ -79,16 +77,14 @@ def test_a_map_of_segments_takes_the_columns_of_its_features(visitor: Visitor) -
     page = visitor.get(f"/ui/maps/{ref}").text
     assert "with the features of each row" in page
     assert "<code>site</code>" in page
-    answer = _send(visitor, ref, b"id,p,site\n7,0.5,n\n8,0.5,s\n9,0.5,\n", predictions="p")
-    assert answer.status_code == 200, answer.text
-    _, *cells = csv.reader(io.StringIO(answer.text))
+    answer = text_of(_send(visitor, ref, b"id,p,site\n7,0.5,n\n8,0.5,s\n9,0.5,\n", predictions="p"))
+    _, *cells = csv.reader(io.StringIO(answer))
     fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
     expected = fitted.apply([0.5] * 3, features={"site": ["n", "s", None]})
     assert [float(row[3]) for row in cells] == pytest.approx(expected, abs=1e-12)
     assert float(cells[0][3]) < float(cells[1][3])
-    missing = _send(visitor, ref, b"id,p\n7,0.5\n", predictions="p")
-    assert missing.status_code == 422
-    assert "site" in missing.text
+    missing = text_of(_send(visitor, ref, b"id,p\n7,0.5\n", predictions="p"), 422)
+    assert "site" in missing
 
 
 def test_a_randomised_set_map_takes_its_groups_and_a_seed(visitor: Visitor) -> None:
@@ -97,9 +93,8 @@ def test_a_randomised_set_map_takes_its_groups_and_a_seed(visitor: Visitor) -> N
     ref = str(body_of(visitor.post("/maps", json=body), 201)["id"])
     assert {"groups-hint", "seed-hint"} <= {*re.findall(r'<p id="([\w-]+)"', visitor.get(f"/ui/maps/{ref}").text)}
     rows = b"bird,cat,dog,where\n0.7,0.2,0.1,north\n0.1,0.3,0.6,south\n"
-    answer = _send(visitor, ref, rows, groups="where", seed="5")
-    assert answer.status_code == 200, answer.text
-    _, *cells = csv.reader(io.StringIO(answer.text))
+    answer = text_of(_send(visitor, ref, rows, groups="where", seed="5"))
+    _, *cells = csv.reader(io.StringIO(answer))
     fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
     sets = fitted.apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], groups=["north", "south"], seed=5)
     assert [row[4:] for row in cells] == sets.members.astype(int).astype(str).tolist()
@@ -115,9 +110,8 @@ def test_an_adjustable_set_map_takes_another_error_level(visitor: Visitor) -> No
     rows = b"bird;cat;dog\n0,7;0,2;0,1\n0,1;0,3;0,6\n"
     fitted = calibrant.load_sets(visitor.get(f"/maps/{ref}/document").json())
     for alpha in ("0,4", "0", "1"):
-        answer = _send(visitor, ref, rows, alpha=alpha, decimal=",")
-        assert answer.status_code == 200, answer.text
-        _, *written = csv.reader(io.StringIO(answer.text), delimiter=";")
+        answer = text_of(_send(visitor, ref, rows, alpha=alpha, decimal=","))
+        _, *written = csv.reader(io.StringIO(answer), delimiter=";")
         members = fitted.at(float(alpha.replace(",", "."))).apply([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).members
         assert [row[3:] for row in written] == members.astype(int).astype(str).tolist()
     for alpha in ("x", "nan", "inf", "0.1.2"):
@@ -127,9 +121,8 @@ def test_an_adjustable_set_map_takes_another_error_level(visitor: Visitor) -> No
 
 def test_a_venn_abers_map_adds_its_bounds_if_they_are_chosen(visitor: Visitor) -> None:
     ref = _fit(visitor, method="venn-abers")
-    answer = _send(visitor, ref, b"p\n0.125\n0.875\n", bounds="yes")
-    assert answer.status_code == 200, answer.text
-    header, *cells = csv.reader(io.StringIO(answer.text))
+    answer = text_of(_send(visitor, ref, b"p\n0.125\n0.875\n", bounds="yes"))
+    header, *cells = csv.reader(io.StringIO(answer))
     assert header == ["p", "calibrated", "calibrated_p0", "calibrated_p1"]
     fitted = calibrant.load(visitor.get(f"/maps/{ref}/document").json())
     low, high = fitted.bounds([0.125, 0.875])
@@ -293,9 +286,8 @@ def test_a_large_file_takes_one_of_few_places(redis: Redis, redis_url: str) -> N
             refused = _send(visitor, ref, packed, "rows.csv.gz", token)
             assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (503, True)  # an estimate
         for _ in range(2):
-            answer = _send(visitor, ref, packed, "rows.csv.gz")
-            assert answer.status_code == 200
-            assert answer.text.count("\n") == 400_001
+            answer = text_of(_send(visitor, ref, packed, "rows.csv.gz"))
+            assert answer.count("\n") == 400_001
 
 
 @pytest.mark.slow
@@ -315,9 +307,8 @@ def test_space_for_temporary_files_is_reserved_and_released_after_a_disconnect(r
 
 @pytest.mark.parametrize("content", [b"p\n-1.5\n2.5\n", b"p,y\n0.25,1\n\n,0\n"])
 def test_a_message_about_a_field_that_the_form_lacks_is_shown_beside_the_file(visitor: Visitor, content: bytes) -> None:
-    refused = _send(visitor, _fit(visitor), content)
-    assert refused.status_code == 422
-    errors = re.findall(r'<p id="(\w+)-hint" class="error"', refused.text)
+    refused = text_of(_send(visitor, _fit(visitor), content), 422)
+    errors = re.findall(r'<p id="(\w+)-hint" class="error"', refused)
     assert len(errors) == 1
 
 

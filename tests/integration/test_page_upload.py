@@ -19,6 +19,7 @@ from backend.store.store import Store
 from service.settings import Settings
 from service.web.jobs import JobView
 from tests.integration.conftest import SharedApi, one_place_taken, serving
+from tests.integration.responses import text_of
 from tests.integration.visiting import Visitor, message_beside
 
 LIMIT = 40_000
@@ -57,19 +58,17 @@ def test_a_file_becomes_a_batch_that_the_calls_know(visitor: Visitor, store: Sto
 
 @pytest.mark.parametrize("part", [True, False])
 def test_a_file_over_the_limit_is_refused_with_the_limit_named_next_to_it(visitor: Visitor, part: bool) -> None:
-    refused = _send(visitor, b"p,y\n" + b"0.125,0\n" * LIMIT, part=part)
-    assert refused.status_code == 413
-    assert "at most 40,000 bytes" in refused.text
-    assert ("<html" in refused.text) is not part
-    assert '<p id="file-hint" class="error"' in refused.text
+    refused = text_of(_send(visitor, b"p,y\n" + b"0.125,0\n" * LIMIT, part=part), 413)
+    assert "at most 40,000 bytes" in refused
+    assert ("<html" in refused) is not part
+    assert '<p id="file-hint" class="error"' in refused
 
 
 def test_choices_stay_beside_an_error(visitor: Visitor) -> None:
-    refused = _send(visitor, CSV, labels="<nowhere>", groups="site", part=False)
-    assert refused.status_code == 422
-    assert 'id="groups" name="groups" value="site"' in refused.text
-    assert '<select id="labels" name="labels" aria-describedby="labels-hint" aria-invalid="true"' in refused.text
-    assert "<nowhere>" not in refused.text
+    refused = text_of(_send(visitor, CSV, labels="<nowhere>", groups="site", part=False), 422)
+    assert 'id="groups" name="groups" value="site"' in refused
+    assert '<select id="labels" name="labels" aria-describedby="labels-hint" aria-invalid="true"' in refused
+    assert "<nowhere>" not in refused
 
 
 def test_columns_of_features_are_stored_and_their_segments_are_shown(visitor: Visitor) -> None:
@@ -103,9 +102,8 @@ def test_groups_are_the_combinations_of_the_columns_that_are_typed(visitor: Visi
     rows = "".join(f"0.{i % 9 + 1},{i % 2},{'ab'[i // 2 % 2]},{i // 4 % 2}\n" for i in range(200))
     text = visitor.get(_report_of(_send(visitor, f"p,y,site,half\n{rows}".encode(), groups="site, half"))).text
     assert all(f">{site}, {half}<" in text for site in "ab" for half in "01")
-    refused = _send(visitor, CSV, groups="site, nowhere", part=False)
-    assert refused.status_code == 422
-    assert "no column" in refused.text
+    refused = text_of(_send(visitor, CSV, groups="site, nowhere", part=False), 422)
+    assert "no column" in refused
 
 
 def test_periods_of_a_column_of_times_are_compared(visitor: Visitor) -> None:
@@ -124,10 +122,9 @@ def test_periods_of_a_column_of_times_are_compared(visitor: Visitor) -> None:
 
 
 def test_where_predictions_are_not_found_columns_are_suggested_for_the_labels_too(visitor: Visitor) -> None:
-    refused = _send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20)
-    assert refused.status_code == 422
-    assert 'name="labels" value="" autocomplete="off" spellcheck="false" list="labels-known"' in refused.text
-    assert re.findall(r'<option value="(\w+)"></option>', refused.text) == ["first", "second", "came"]
+    refused = text_of(_send(visitor, b"first,second,came\n" + b"0.25,0.5,1\n0.5,0.125,0\n" * 20), 422)
+    assert 'name="labels" value="" autocomplete="off" spellcheck="false" list="labels-known"' in refused
+    assert re.findall(r'<option value="(\w+)"></option>', refused) == ["first", "second", "came"]
     assert "labels-known" not in visitor.get("/").text
 
 
@@ -156,15 +153,13 @@ def test_the_front_page_says_which_columns_are_looked_for(visitor: Visitor) -> N
 
 def test_an_error_of_the_rows_is_shown_next_to_its_field(visitor: Visitor) -> None:
     rows = CSV.replace(b"0.125,0", b"0.125,7")
-    refused = _send(visitor, rows)
-    assert refused.status_code == 422
-    assert 'id="labels-hint" class="error"' in refused.text or 'id="mapping-hint" class="error"' in refused.text
+    refused = text_of(_send(visitor, rows), 422)
+    assert 'id="labels-hint" class="error"' in refused or 'id="mapping-hint" class="error"' in refused
 
 
 def test_a_class_that_is_not_a_number_is_reported_next_to_the_mapping(visitor: Visitor) -> None:
-    refused = _send(visitor, CSV, mapping_text="0", mapping_class="first")
-    assert refused.status_code == 422
-    assert "non-negative integer" in refused.text
+    refused = text_of(_send(visitor, CSV, mapping_text="0", mapping_class="first"), 422)
+    assert "non-negative integer" in refused
 
 
 def test_an_upload_of_another_origin_or_without_its_token_is_refused(visitor: Visitor) -> None:
@@ -231,9 +226,8 @@ def test_a_truncated_form_is_reported_as_truncated(visitor: Visitor) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": visitor.token("/")}
     whole = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n' + CSV + b"\r\n--x--\r\n"
     for cut in (0, 30, 90, len(whole) - 20, len(whole) - 6, len(whole) - 4):
-        refused = visitor.post("/ui/upload", content=whole[:cut], headers=kind)
-        assert refused.status_code == 400
-        assert re.search("truncated|incomplete", refused.text)
+        refused = text_of(visitor.post("/ui/upload", content=whole[:cut], headers=kind), 400)
+        assert re.search("truncated|incomplete", refused)
     assert visitor.get("/batches").json()["items"] == []
     assert visitor.post("/ui/upload", content=whole, headers=kind).status_code == 303
 
@@ -319,11 +313,8 @@ def test_every_call_of_a_stored_batch_has_the_reduction_that_its_file_implies(vi
 
 def test_a_score_that_can_be_of_class_1_or_of_the_predicted_class_is_read_as_the_form_says(visitor: Visitor) -> None:
     content = b"y_true,y_pred,score\n1,1,0.9\n0,0,0.8\n0,0,0.7\n1,0,0.6\n"
-    refused = _send(visitor, content)
-    assert refused.status_code == 422
-    assert (
-        '<select id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused.text
-    )
+    refused = text_of(_send(visitor, content), 422)
+    assert '<select id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused
     for reduction, accuracy in (("binary", 0.5), ("confidence", 0.75)):
         batch = _report_of(_send(visitor, content, reduction=reduction)).removeprefix("/ui/reports/")
         report = visitor.post("/evaluate", json={"batch": batch, "measures": ["accuracy"]}).json()
@@ -404,10 +395,9 @@ def test_two_orders_of_the_columns_are_a_choice_beside_the_field(visitor: Visito
 @pytest.mark.parametrize("reduction", ["binary", "confidence"])
 def test_a_column_that_may_be_a_confidence_is_read_as_chosen(visitor: Visitor, store: Store, reduction: str) -> None:
     content = b"hit,confidence\n" + b"0,0.375\n1,0.875\n1,0.75\n0,0.25\n" * 10
-    refused = _send(visitor, content)
-    assert refused.status_code == 422
-    assert "choose a reduction" in refused.text
-    assert 'id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused.text
+    refused = text_of(_send(visitor, content), 422)
+    assert "choose a reduction" in refused
+    assert 'id="reduction" name="reduction" aria-describedby="reduction-hint" aria-invalid="true"' in refused
     path = _report_of(_send(visitor, content, reduction=reduction))
     assert store.uploads.get(path.rpartition("/")[2]).reduction == reduction
     assert f'"reduction": "{reduction}"' in visitor.get(path).text.replace("&#34;", '"')
@@ -416,10 +406,9 @@ def test_a_column_that_may_be_a_confidence_is_read_as_chosen(visitor: Visitor, s
 @pytest.mark.parametrize("name", ["scale", "weights_kind", "reduction", "decimal", "prediction_kind"])
 def test_a_choice_that_the_form_does_not_offer_is_refused_without_its_text(visitor: Visitor, name: str) -> None:
     field: Any = {name: "lo<g>its"}
-    answer = _send(visitor, b"p,y\n0.25,0\n0.75,1\n" * 10, **field)
-    assert answer.status_code == 422
-    assert "must be one of" in answer.text
-    assert "lo<g>its" not in answer.text
+    answer = text_of(_send(visitor, b"p,y\n0.25,0\n0.75,1\n" * 10, **field), 422)
+    assert "must be one of" in answer
+    assert "lo<g>its" not in answer
 
 
 @pytest.mark.slow
@@ -439,9 +428,8 @@ def test_the_report_of_a_file_with_groups_offers_to_test_them_as_rating_grades(v
     assert visitor.get(f"{path}?grades=no").status_code == 422
     fitted = visitor.post("/maps", json={"batch": batch, "method": "platt"}).json()["id"]
     assert "rating grades" not in visitor.get(f"{path}?map={fitted}").text
-    refused = visitor.get(f"{path}?map={fitted}&grades=yes")
-    assert refused.status_code == 422
-    assert "leave out map" in refused.text
+    refused = text_of(visitor.get(f"{path}?map={fitted}&grades=yes"), 422)
+    assert "leave out map" in refused
 
 
 def test_grades_are_tested_when_a_report_becomes_a_job(visitor: Visitor, store: Store) -> None:

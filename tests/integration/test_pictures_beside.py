@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.integration.responses import problem_of
+from tests.integration.responses import problem_of, text_of
 
 RANDOM = np.random.default_rng(12)
 TRUE = RANDOM.random(300)
@@ -135,12 +135,10 @@ def test_a_job_draws_the_same_picture_as_a_request(http: httpx.Client, name: str
     assert _svg(drawn) == _svg(at_once)
     assert http.get(f"{place}/diagram.png", params={"key": name}).headers["content-type"] == "image/png"
     assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
-    page = http.get(place, headers={"Accept": "text/html"})
-    assert page.status_code == 200
-    assert f"{place.rpartition('/')[2]}/diagram.svg" in page.text
-    job = http.get(f"/ui{place}")
-    assert job.status_code == 200
-    assert "Show the report" not in job.text
+    page = text_of(http.get(place, headers={"Accept": "text/html"}))
+    assert f"{place.rpartition('/')[2]}/diagram.svg" in page
+    job = text_of(http.get(f"/ui{place}"))
+    assert "Show the report" not in job
     report = http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]})
     assert report.status_code == 404
 

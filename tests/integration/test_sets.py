@@ -23,7 +23,7 @@ from service.stack import Stack
 from tests.body_formats import ARROW, CSV, JSON, NPZ, csv_of
 from tests.commands import invoked, succeeded
 from tests.integration.hosting import post
-from tests.integration.responses import body_of, problem_of
+from tests.integration.responses import body_of, problem_of, text_of
 from tests.packed import arrow, npz
 
 RANDOM = np.random.default_rng(54)
@@ -326,10 +326,9 @@ def test_maps_of_probabilities_take_no_groups_and_set_maps_are_not_evaluated(
 
 
 def test_the_page_of_a_set_map_is_shown(http: httpx.Client, stored: dict[str, str]) -> None:
-    page = http.get(f"/ui/maps/{stored['group']}")
-    assert page.status_code == 200
-    assert "A map to prediction sets with alpha 0.1, with a threshold for each group." in page.text
-    assert "bee" in page.text
+    page = text_of(http.get(f"/ui/maps/{stored['group']}"))
+    assert "A map to prediction sets with alpha 0.1, with a threshold for each group." in page
+    assert "bee" in page
 
 
 def test_a_host_applies_set_maps(stored: dict[str, str]) -> None:

@@ -22,6 +22,7 @@ from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import own_service, serving
+from tests.integration.responses import text_of
 from tests.integration.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -77,10 +78,9 @@ def _upload(visitor: Visitor, content: bytes, *, part: bool = False) -> httpx.Re
 def test_a_file_larger_than_the_volume_gets_507_next_to_its_field_and_the_service_goes_on(small: Stack) -> None:
     with Visitor(small.url) as visitor:
         for part in (True, False):
-            refused = _upload(visitor, _csv(45_000_000), part=part)
-            assert refused.status_code == 507
-            assert '<p id="file-hint" class="error"' in refused.text
-            assert "temporary files" in refused.text
+            refused = text_of(_upload(visitor, _csv(45_000_000), part=part), 507)
+            assert '<p id="file-hint" class="error"' in refused
+            assert "temporary files" in refused
             assert visitor.get("/health/ready").status_code == 200
             # Its room is free again.
             for _ in range(2):

@@ -39,7 +39,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor
-from tests.integration.responses import patched
+from tests.integration.responses import patched, text_of
 from tests.integration.test_secrets import _run
 from tests.integration.test_tls import _openssl
 from tests.integration.test_workers import children, supervisor, until
@@ -580,8 +580,7 @@ def admitting(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
 def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     admitting: httpx.Client, store: Store
 ) -> None:
-    created = admitting.post("/monitors", json=BODY)
-    assert created.status_code == 201, created.text
+    created = text_of(admitting.post("/monitors", json=BODY), 201)
     again = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"})
     first = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"}).json()
     assert (again.status_code, first) == (202, again.json())
@@ -601,7 +600,7 @@ def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     assert (sent.status_code, sent.json()["status"]) == (202, "pending")
     assert admitting.get(f"/monitors/live/deliveries/{first['id']}").json() == sent.json()
     everything = [admitting.get(path).text for path in ("/monitors", "/monitors/live/definition", "/metrics")]
-    everything += [created.text, sent.text, listed.text]
+    everything += [created, sent.text, listed.text]
     assert not [text for text in everything if HUSH in text or SECRET in text]
 
 
@@ -635,9 +634,8 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert HUSH not in answer.text
     assert "webhook_hosts is empty" in responses[-1].text
     for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
-        refused = patched(admitting, "/monitors/live", {"hooks": [PAGER | wrong]})
-        assert refused.status_code == 422
-        assert HUSH not in refused.text
+        refused = text_of(patched(admitting, "/monitors/live", {"hooks": [PAGER | wrong]}), 422)
+        assert HUSH not in refused
 
 
 @pytest.mark.slow
