@@ -224,8 +224,8 @@ def test_unknown_windows_measures_and_monitors_are_refused(visitor: Visitor, pat
         answer = visitor.get(f"/ui/monitors/inbox{path}?{query}")
         assert answer.status_code == 422
     for name in ("nobody", "%2e%2e", "x" * 500, "%3Cscript%3E"):
-        answer = text_of(visitor.get(f"/ui/monitors/{name}{path}"), 404)
-        assert "<script>" not in answer
+        missing = text_of(visitor.get(f"/ui/monitors/{name}{path}"), 404)
+        assert "<script>" not in missing
 
 
 def test_the_stream_sends_the_changed_parts_and_nothing_while_nothing_changes(visitor: Visitor, redis: Redis) -> None:
