@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from backend.monitors.kinds import ClassMonitor
 from schemas.monitors import MonitorBody
@@ -24,40 +22,14 @@ from service.formats.csv_text import CSV as CSV_FORMAT
 from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
 from service.formats.numpy_arrays import NPY as NPY_FORMAT
 from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
+from tests.packed import arrow, npy, npz, parquet
 
 JSON, NPZ, NPY = JSON_FORMAT.media_type, NPZ_FORMAT.media_type, NPY_FORMAT.media_type
 ARROW, PARQUET, CSV = ARROW_FORMAT.media_type, PARQUET_FORMAT.media_type, CSV_FORMAT.media_type
-NDJSON, JSONL = (one.media_type for one in FORMATS_OF_LINES)
+NDJSON, JSONL = (lines.media_type for lines in FORMATS_OF_LINES)
 
 Arrays = Mapping[str, Any]
 Documents = Sequence[Mapping[str, Any]]
-
-
-def npz_of(save: Any = np.savez, **arrays: Any) -> bytes:
-    out = io.BytesIO()
-    save(out, allow_pickle=False, **arrays)
-    return out.getvalue()
-
-
-def npy_of(array: Any) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
-
-
-def arrow_of(columns: Any, pieces: int = 1, compression: str | None = None) -> bytes:
-    out = io.BytesIO()
-    table = pa.table(columns)
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        for batch in table.to_batches(max_chunksize=max(1, len(table) // pieces)):
-            writer.write_batch(batch)
-    return out.getvalue()
-
-
-def parquet_of(columns: Any, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), out, **options)
-    return out.getvalue()
 
 
 def csv_of(columns: Arrays) -> bytes:
@@ -68,11 +40,11 @@ def csv_of(columns: Arrays) -> bytes:
         for name, array in lists.items()
         for k in range(1 if array.ndim == 1 else array.shape[1])
     }
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(named)
     writer.writerows(zip(*named.values(), strict=True))
-    return out.getvalue().encode()
+    return file.getvalue().encode()
 
 
 def _lists(arrays: Arrays) -> dict[str, Any]:
@@ -82,10 +54,10 @@ def _lists(arrays: Arrays) -> dict[str, Any]:
 #: Writers of arrays by name, (n,) or (n, K), as bodies of a batch.
 WRITE_ARRAYS: Mapping[str, Callable[[Arrays], bytes]] = {
     JSON: lambda arrays: json.dumps(_lists(arrays)).encode(),
-    NPZ: lambda arrays: npz_of(**arrays),
-    NPY: lambda arrays: npy_of(arrays["predictions"]),
-    ARROW: lambda arrays: arrow_of(_lists(arrays)),
-    PARQUET: lambda arrays: parquet_of(_lists(arrays)),
+    NPZ: lambda arrays: npz(**arrays),
+    NPY: lambda arrays: npy(arrays["predictions"]),
+    ARROW: lambda arrays: arrow(_lists(arrays)),
+    PARQUET: lambda arrays: parquet(_lists(arrays)),
     CSV: csv_of,
 }
 
@@ -100,7 +72,7 @@ def _archive(rows: Documents) -> bytes:
     columns |= {"group": [name or "" for name in columns["group"]]} if "group" in columns else {}
     if "timestamp" in columns:
         columns["timestamp"] = [np.datetime64(time.replace(tzinfo=None), "us") for time in columns["timestamp"]]
-    return npz_of(**{f"{name}s": np.array(values) for name, values in columns.items()})
+    return npz(**{f"{name}s": np.array(values) for name, values in columns.items()})
 
 
 def _cells(rows: Documents) -> bytes:
@@ -120,8 +92,8 @@ WRITE_ROWS: Mapping[str, Callable[[Documents], bytes]] = {
     JSON: lambda rows: _line({"rows": list(rows)}),
     **dict.fromkeys((NDJSON, JSONL), lambda rows: b"\r\n".join(map(_line, rows))),
     NPZ: _archive,
-    ARROW: lambda rows: arrow_of(columns_of(rows), pieces=3),
-    PARQUET: lambda rows: parquet_of(columns_of(rows)),
+    ARROW: lambda rows: arrow(columns_of(rows), chunk=max(1, len(rows) // 3)),
+    PARQUET: lambda rows: parquet(columns_of(rows)),
     CSV: _cells,
 }
 #: Formats in which a value of a row may be missing.

@@ -1,11 +1,25 @@
-"""What tests read of commands that ended."""
+"""Commands of the program, run in this process, and what tests read of them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from typer.testing import Result
+from typer.testing import CliRunner, Result
+
+from calibrant.cli.main import app
+
+
+def invoked(server: str | None, *arguments: object) -> Result:
+    """A command that ended, run with this server or without one."""
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"CALIBRANT_SERVER": server})
+
+
+def succeeded(server: str | None, *arguments: object) -> Result:
+    """A command that ended with exit code 0, run with this server or without one."""
+    result = invoked(server, *arguments)
+    succeeds(result)
+    return result
 
 
 def error_of(result: Result, code: int | None = None) -> str:

@@ -45,9 +45,9 @@ def variables() -> Iterator[tuple[str, str, str]]:
     """Each variable that asks for values: its name, the selector, and the label whose values they are."""
     for variable in BOARD["templating"]["list"]:
         if variable["type"] == "query":
-            found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
-            assert found is not None
-            yield variable["name"], found[1], found[2]
+            match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+            assert match is not None
+            yield variable["name"], match[1], match[2]
 
 
 def asked_by(expression: str) -> Asked:

@@ -15,42 +15,42 @@ import pyarrow.parquet
 
 
 def npz(save: Any = np.savez, /, **arrays: Any) -> bytes:
-    out = io.BytesIO()
-    save(out, **arrays)
-    return out.getvalue()
+    buffer = io.BytesIO()
+    save(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def npy(array: Any) -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.asarray(array))
-    return out.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, np.asarray(array))
+    return buffer.getvalue()
 
 
 def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 def parquet(table: Any, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.table(table), out, **options)
-    return out.getvalue()
+    buffer = io.BytesIO()
+    pa.parquet.write_table(pa.table(table), buffer, **options)
+    return buffer.getvalue()
 
 
 def arrow(table: Any, *, file: bool = False, chunk: int | None = None, **options: Any) -> bytes:
     """A stream of Arrow, or a file."""
-    table, out = pa.table(table), io.BytesIO()
+    table, buffer = pa.table(table), io.BytesIO()
     with (pa.ipc.new_file if file else pa.ipc.new_stream)(
-        out, table.schema, options=pa.ipc.IpcWriteOptions(**options)
+        buffer, table.schema, options=pa.ipc.IpcWriteOptions(**options)
     ) as writer:
         writer.write_table(table, max_chunksize=chunk)
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 def feather(table: Any, compression: str = "zstd") -> bytes:
-    out = io.BytesIO()
-    pa.feather.write_feather(pa.table(table), out, compression=compression)
-    return out.getvalue()
+    buffer = io.BytesIO()
+    pa.feather.write_feather(pa.table(table), buffer, compression=compression)
+    return buffer.getvalue()

@@ -365,10 +365,12 @@ def record_durations(seconds: Mapping[str, float]) -> None:
         name = test.split("::", 1)[0]
         files[name] = files.get(name, 0.0) + taken
     root = DURATIONS.parents[1]
-    kept = {name: taken for name, taken in durations["files"].items() if (root / name).exists()}
-    tests = {name: taken for name, taken in durations["tests"].items() if name.split("::", 1)[0] in kept.keys() - files}
+    files_left = {name: taken for name, taken in durations["files"].items() if (root / name).exists()}
+    tests = {
+        name: taken for name, taken in durations["tests"].items() if name.split("::", 1)[0] in files_left.keys() - files
+    }
     both = {
-        "files": kept | {name: round(taken, 1) for name, taken in files.items()},
+        "files": files_left | {name: round(taken, 1) for name, taken in files.items()},
         "tests": tests | {name: round(taken, 1) for name, taken in seconds.items() if taken >= 1.0},
     }
     ordered = {key: dict(sorted(values.items())) for key, values in both.items()}

@@ -22,8 +22,8 @@ def request(values: Sequence[float], datatype: str, shape: Sequence[int], **fiel
     """A body with the input ``predictions`` as binary data, and the length of its JSON object."""
     raw = packed(values, datatype)
     parameters = {"binary_data_size": len(raw)}
-    given = {"name": "predictions", "shape": list(shape), "datatype": datatype, "parameters": parameters}
-    head = json.dumps({"inputs": [given], **fields}).encode()
+    tensor = {"name": "predictions", "shape": list(shape), "datatype": datatype, "parameters": parameters}
+    head = json.dumps({"inputs": [tensor], **fields}).encode()
     return len(head), head + raw
 
 
@@ -31,15 +31,15 @@ def answered(body: bytes, length: int | None) -> tuple[dict[str, Any], dict[str,
     """The JSON object of an answer, and its outputs' elements by name, however each was sent."""
     head = body if length is None else body[:length]
     document, at = json.loads(head), len(head)
-    found = {}
+    outputs = {}
     for output in document["outputs"]:
         size = output.get("parameters", {}).get("binary_data_size")
         if size is None:
-            found[output["name"]] = output["data"]
+            outputs[output["name"]] = output["data"]
             continue
         assert "data" not in output
         code = CODES[output["datatype"]]
-        found[output["name"]] = [value for (value,) in struct.iter_unpack(f"<{code}", body[at : at + size])]
+        outputs[output["name"]] = [value for (value,) in struct.iter_unpack(f"<{code}", body[at : at + size])]
         at += size
     assert at == len(body)
-    return document, found
+    return document, outputs

@@ -35,10 +35,10 @@ class NoChromium(Exception):
 def find_chromium(own: BrowserType) -> Path:
     """The binary that the variable names, or one on PATH, or Playwright's own; raises ``NoChromium``."""
     named = os.environ.get(VARIABLE)
-    found = named if named else next(filter(None, map(shutil.which, NAMES)), own.executable_path)
-    if not os.access(found, os.X_OK):
+    path = named if named else next(filter(None, map(shutil.which, NAMES)), own.executable_path)
+    if not os.access(path, os.X_OK):
         raise NoChromium
-    return Path(found)
+    return Path(path)
 
 
 def flags() -> list[str]:

@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from calibrant.client import Calibrant
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.files import rows
 from tests.browser.watched import Visits
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
 
@@ -27,10 +27,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def service(folder: Path) -> Iterator[Stack]:
     """The whole service without keys, as `calibrant serve` starts it."""
-    with (
-        (folder / "service.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=patient()) as running,
-    ):
+    with own_service(folder / "service") as running:
         until_ready(running.url)
         yield running
 
@@ -69,12 +66,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visits(browser: Browser, service: Stack) -> Iterator[Visits]:
+def address(service: Stack) -> str:
+    """Where the visited pages are."""
+    return service.url
+
+
+@pytest.fixture
+def visits(browser: Browser, address: str) -> Iterator[Visits]:
     """Pages of the service; what one of them did that it may not do fails the test at its end."""
-    visits = Visits(browser, service.url)
+    visits = Visits(browser, address)
     yield visits
     visits.close()
-    assert visits.found == []
+    assert visits.misdeeds == []
 
 
 @pytest.fixture

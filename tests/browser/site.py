@@ -22,7 +22,7 @@ _SAMPLES = {
 
 def violations(folder: Path) -> list[str]:
     """Every serious violation, with its page; and every page that is wider than a phone."""
-    found = []
+    lines = []
     with sync_playwright() as playwright:
         path = find_chromium(playwright.chromium)
         with playwright.chromium.launch(executable_path=path, args=flags()) as browser:
@@ -35,13 +35,13 @@ def violations(folder: Path) -> list[str]:
                 page.emulate_media(color_scheme="light")
                 page.goto(file.resolve().as_uri())
                 if page.evaluate("document.documentElement.scrollWidth") > 390:
-                    found.append(f"{name}: wider than 390 px")
+                    lines.append(f"{name}: wider than 390 px")
                 page.set_viewport_size({"width": 1280, "height": 900})
-                found += [f"{name}: {violation}" for violation in grave_violations(page)]
+                lines += [f"{name}: {violation}" for violation in grave_violations(page)]
                 page.emulate_media(color_scheme="dark")
                 page.add_style_tag(content="* {transition: none !important}")  # the theme fades between the schemes
-                found += [f"{name}, dark: {violation}" for violation in grave_violations(page, contrast_alone=True)]
-    return found
+                lines += [f"{name}, dark: {violation}" for violation in grave_violations(page, contrast_alone=True)]
+    return lines
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def test_a_report_is_kept_as_one_file_and_as_data(page: Page) -> None:
     page.get_by_label("A file of predictions and labels").set_input_files(csv_file())
     page.get_by_role("button", name="Show the report").click()
     for kind, begins in (("HTML", b"<!doctype html>"), ("JSON", b'{"n":400')):
-        with page.expect_download() as kept:
+        with page.expect_download() as download:
             page.get_by_role("link", name=f"({kind})").click()
-        with kept.value.path().open("rb") as file:
+        with download.value.path().open("rb") as file:
             assert file.read(20).lower().startswith(begins)

@@ -31,10 +31,10 @@ def test_a_file_is_calibrated_and_comes_back(
     visits: Visits, stored: Mapping[str, str], tmp_path: Path, scripts: bool
 ) -> None:
     page = visits.open(java_script_enabled=scripts, accept_downloads=True)
-    header, *found = _calibrated(page, f"/ui/maps/{stored['map']}", tmp_path / "calibrated.csv")
+    header, *rows = _calibrated(page, f"/ui/maps/{stored['map']}", tmp_path / "calibrated.csv")
     assert header == ["p", "y", "calibrated"]
-    assert len(found) == 50
-    assert all(0.0 <= float(row[2]) <= 1.0 for row in found)
+    assert len(rows) == 50
+    assert all(0.0 <= float(row[2]) <= 1.0 for row in rows)
 
 
 def test_a_file_with_a_decimal_comma_is_reported_and_calibrated_by_the_keyboard(

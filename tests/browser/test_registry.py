@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
@@ -52,11 +52,8 @@ def keyed(folder: Path) -> Iterator[Keyed]:
 
 
 @pytest.fixture
-def visits(browser: Browser, keyed: Keyed) -> Iterator[Visits]:
-    visits = Visits(browser, keyed.url)
-    yield visits
-    visits.close()
-    assert visits.found == []
+def address(keyed: Keyed) -> str:
+    return keyed.url
 
 
 def _at(path: str) -> re.Pattern[str]:

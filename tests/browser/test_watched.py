@@ -29,7 +29,7 @@ def test_console_errors_failed_requests_and_other_origins_are_detected(seen: Vis
     page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.2:1/x.png'}))")
     page.evaluate("new Promise(resolve => setTimeout(resolve))")  # behind what was thrown
     seen.close()
-    noted = "\n".join(seen.found)
+    noted = "\n".join(seen.misdeeds)
     assert "404: GET" in noted
     assert "console: something broke" in noted
     assert "error: " in noted
@@ -41,7 +41,7 @@ def test_a_request_that_leaves_the_service_is_detected(seen: Visits) -> None:
     page.goto("/")
     page.evaluate("fetch('http://127.0.0.2:1/', {mode: 'no-cors'}).catch(() => null)")
     seen.close()
-    assert any(line.startswith("request to another origin: http://127.0.0.2:1/") for line in seen.found)
+    assert any(line.startswith("request to another origin: http://127.0.0.2:1/") for line in seen.misdeeds)
 
 
 def test_a_missing_chromium_is_reported_with_the_command_that_installs_it(

@@ -24,7 +24,7 @@ class Visits:
         self._url = url
         self._contexts: list[BrowserContext] = []
         self.expected: set[int] = set()
-        self.found: list[str] = []
+        self.misdeeds: list[str] = []
 
     def open(self, **options: Any) -> Page:
         """A page of a new visitor; ``options`` are those of a context, such as ``java_script_enabled``."""
@@ -32,7 +32,7 @@ class Visits:
         context.set_default_timeout(120_000)
         self._contexts.append(context)
         context.on("console", self._console)
-        context.on("weberror", lambda error: self.found.append(f"error: {error.error}"))
+        context.on("weberror", lambda error: self.misdeeds.append(f"error: {error.error}"))
         context.on("request", self._request)
         context.on("requestfailed", self._failed)
         context.on("response", self._response)
@@ -45,17 +45,17 @@ class Visits:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not message.text.startswith(_OF_AN_ANSWER):
-            self.found.append(f"console: {message.text}")
+            self.misdeeds.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
         own, asked = urlsplit(self._url), urlsplit(request.url)
         if asked.scheme not in ("data", "blob") and (own.scheme, own.netloc) != (asked.scheme, asked.netloc):
-            self.found.append(f"request to another origin: {request.url}")
+            self.misdeeds.append(f"request to another origin: {request.url}")
 
     def _failed(self, request: Request) -> None:
         if request.failure != _LEFT:
-            self.found.append(f"failed: {request.method} {request.url}: {request.failure}")
+            self.misdeeds.append(f"failed: {request.method} {request.url}: {request.failure}")
 
     def _response(self, response: Response) -> None:
         if response.status >= 400 and response.status not in self.expected:
-            self.found.append(f"{response.status}: {response.request.method} {response.url}")
+            self.misdeeds.append(f"{response.status}: {response.request.method} {response.url}")

@@ -20,6 +20,8 @@ FOLDER = Path(sys.prefix) / "chart"
 PROGRAMS = ("helm", "kubectl")
 
 Object = dict[str, Any]
+#: Kinds of objects that have a template of pods.
+WORKLOADS = ("Deployment", "StatefulSet")
 
 
 class NotRendered(Exception):
@@ -97,6 +99,59 @@ def _comparable(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: _comparable(value) for name, value in part.items() if name not in _OF_RELEASES}
     return part
+
+
+def of_kind(documents: list[Object], *kinds: str) -> list[Object]:
+    return [document for document in documents if document["kind"] in kinds]
+
+
+def templates_of(documents: list[Object]) -> dict[str, Object]:
+    """The templates of pods by the name of their workload."""
+    return {document["metadata"]["name"]: document["spec"]["template"] for document in of_kind(documents, *WORKLOADS)}
+
+
+def selected(documents: list[Object], selector: Object) -> set[str]:
+    """The workloads whose pods a selector matches."""
+
+    def matches(labels: dict[str, str]) -> bool:
+        equal = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+        return equal and all(labels.get(rule["key"]) in rule["values"] for rule in selector.get("matchExpressions", []))
+
+    return {name for name, pod in templates_of(documents).items() if matches(pod["metadata"]["labels"])}
+
+
+def assert_leads_to_pods(documents: list[Object]) -> None:
+    """Workloads, services, budgets, policies and scalers name pods and ports that are there."""
+    containers = {name: pod["spec"]["containers"][0] for name, pod in templates_of(documents).items()}
+    ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in containers.items()}
+    for document in of_kind(documents, *WORKLOADS, "PodDisruptionBudget"):
+        assert selected(documents, document["spec"]["selector"]) == {document["metadata"]["name"]}
+    for service in of_kind(documents, "Service"):
+        (name,) = selected(documents, {"matchLabels": service["spec"]["selector"]})
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[name]
+    for policy in of_kind(documents, "NetworkPolicy"):
+        names = selected(documents, policy["spec"]["podSelector"])
+        assert names
+        for rule in policy["spec"].get("ingress", []):
+            assert rule["from"]  # nothing may be called from everywhere
+            assert all(port["port"] in ports[name] for port in rule["ports"] for name in names)
+    for scaler in of_kind(documents, "HorizontalPodAutoscaler", "ScaledObject"):
+        assert scaler["spec"]["scaleTargetRef"]["name"] in containers
+
+
+def assert_restricted(pod: Object) -> None:
+    """A pod runs unprivileged, without a token, and with bounds."""
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["resources"]["limits"].keys() >= {"cpu", "memory"}
 
 
 def named(documents: list[Object]) -> dict[str, Object]:

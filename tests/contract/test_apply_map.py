@@ -152,14 +152,14 @@ def test_the_scripts_apply_a_map_of_segments_without_terms(script: str) -> None:
 def test_the_scripts_give_the_bounds_of_a_venn_abers_map(script: str, scale: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     p = random.random(200)
-    given = p if scale == "probability" else np.log(p / (1.0 - p))
-    fitted = calibrant.fit("venn-abers", given, (random.random(200) < p).astype(int), scale=scale)
+    scores = p if scale == "probability" else np.log(p / (1.0 - p))
+    fitted = calibrant.fit("venn-abers", scores, (random.random(200) < p).astype(int), scale=scale)
     (tmp_path / "map.json").write_text(json.dumps(fitted.to_document()), "utf-8")
-    rows = given[:20].tolist()
+    rows = scores[:20].tolist()
     command = [*COMMANDS[script], str(tmp_path / "map.json"), "bounds"]
     done = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=True)
     np.testing.assert_allclose(np.transpose(json.loads(done.stdout)), fitted.bounds(rows), rtol=0, atol=1e-12)
-    other = calibrant.fit("platt", given, (random.random(200) < p).astype(int), scale=scale)
+    other = calibrant.fit("platt", scores, (random.random(200) < p).astype(int), scale=scale)
     (tmp_path / "map.json").write_text(json.dumps(other.to_document()), "utf-8")
     refused = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True, check=False)
     assert refused.returncode != 0
@@ -195,8 +195,8 @@ def test_the_guide_runs_and_both_scripts_agree_with_the_library(
     path = os.pathsep.join([str(NODE.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     for command in commands.splitlines():
         subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, env={"PATH": path}, check=True)
-        found = json.loads((tmp_path / command.split()[-1]).read_text("utf-8"))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        calibrated = json.loads((tmp_path / command.split()[-1]).read_text("utf-8"))
+        np.testing.assert_allclose(calibrated, expected, rtol=0, atol=1e-12)
 
 
 #: Method -> reductions of a fit to the logits of four classes; None is the event of one column.
@@ -224,8 +224,8 @@ def test_the_scripts_keep_the_order_and_size_of_logits(script: str) -> None:
     rows = random.standard_normal((40, 4)) * random.choice([1.0, 40.0, 400.0], (40, 1))
     for method, reduction in OF_LOGITS:
         of_column = reduction is None
-        given, y = (z[:, 0], labels == 0) if of_column else (z, labels)
-        fitted = calibrant.fit(method, given, y.astype(int), scale="logit", reduction=reduction)
+        scores, y = (z[:, 0], labels == 0) if of_column else (z, labels)
+        fitted = calibrant.fit(method, scores, y.astype(int), scale="logit", reduction=reduction)
         new = rows[:, 0] if of_column else rows
         done = _run(script, fitted.to_document(), new.tolist())
         assert done.returncode == 0, done.stderr
@@ -242,8 +242,8 @@ def test_the_scripts_keep_the_ratios_of_small_probabilities(script: str) -> None
     ):
         head = {"format": 1, "method": family, "reduction": "canonical", "scale": "probability", "n_classes": 5}
         document = {**head, "family": family, "parameters": parameters}
-        found = json.loads(_run(script, document, rows).stdout)
-        np.testing.assert_allclose(found, calibrant.load(document).apply(rows), rtol=1e-9, atol=1e-12)
+        calibrated = json.loads(_run(script, document, rows).stdout)
+        np.testing.assert_allclose(calibrated, calibrant.load(document).apply(rows), rtol=1e-9, atol=1e-12)
 
 
 def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_the_ecmascript_file_is_a_module_too(tmp_path: Path) -> None:
         "console.log(JSON.stringify(rows.map((row) => apply(map, row))));\n",
         "utf-8",
     )
-    found = subprocess.run([str(NODE), str(program)], capture_output=True, text=True, check=True)
-    np.testing.assert_allclose(json.loads(found.stdout), stored["calibrated"], rtol=0, atol=1e-12)
+    run = subprocess.run([str(NODE), str(program)], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(json.loads(run.stdout), stored["calibrated"], rtol=0, atol=1e-12)
 
 
 # --- Prediction sets
@@ -375,15 +375,15 @@ def _rows(forecasts: Any, by: Any = None) -> list[dict[str, Any]]:
     return rows if by is None else [{**row, "by": value} for row, value in zip(rows, by, strict=True)]
 
 
-def _plain(found: Forecasts) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in FIELDS[found.kind]}
+def _plain(forecasts: Forecasts) -> dict[str, Any]:
+    return {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]}
 
 
 def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, tol: float) -> None:
     done = _run(script, document, _rows(forecasts, by))
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    for row, wanted in zip(found, _rows(expected), strict=True):
+    rows = json.loads(done.stdout)
+    for row, wanted in zip(rows, _rows(expected), strict=True):
         assert set(row) == set(wanted)
         for name, values in wanted.items():
             finite = np.where(np.isfinite(values), values, np.nan)
@@ -426,13 +426,13 @@ def _forecasts(kind: str, n: int, seed: int) -> tuple[dict[str, Any], np.ndarray
     mean, sd, by = rng.uniform(8.0, 15.0, n), rng.uniform(0.4, 1.2, n), rng.integers(0, 3, n)
     y = np.maximum(mean + 0.5 + (1.3 + 0.4 * by) * sd * rng.standard_normal(n), 0.1)
     samples = np.maximum(mean[:, None] + sd[:, None] * rng.standard_normal((n, 40)), 0.0)
-    given: dict[str, dict[str, Any]] = {
+    forecasts: dict[str, dict[str, Any]] = {
         "normal": {"mean": mean, "variance": sd * sd},
         "quantiles": {"quantiles": np.quantile(samples, LEVELS, axis=1).T, "levels": LEVELS},
         "samples": {"samples": samples},
         "interval": {"lower": samples.min(axis=1), "upper": samples.max(axis=1), "level": 0.9},
     }
-    return given[kind], y, by
+    return forecasts[kind], y, by
 
 
 def _fitted(method: str, kind: str, by: bool = False, n: int = 240, **options: Any) -> DistributionMap:
@@ -448,10 +448,10 @@ def test_the_scripts_agree_with_every_fitted_map_of_distributions(
     bounded = kind != "normal" or not calibrant.DISTRIBUTION_METHODS[method].keeps_normal
     fitted = _fitted(method, kind, by, support=(0.0, 30.0) if bounded else (None, None), **options)
     forecasts, _, groups = _forecasts(kind, 60, seed=2)
-    values = (groups + 1).tolist() if by else None  # the last group was not in the fit
-    expected = _plain(fitted.apply(by=values, **forecasts))
+    by_group = (groups + 1).tolist() if by else None  # the last group was not in the fit
+    expected = _plain(fitted.apply(by=by_group, **forecasts))
     for script in COMMANDS:
-        _agrees(script, fitted.to_document(), forecasts, values, expected, 1e-12)
+        _agrees(script, fitted.to_document(), forecasts, by_group, expected, 1e-12)
 
 
 @pytest.mark.slow
@@ -460,10 +460,10 @@ def test_the_scripts_agree_with_every_fitted_map_of_distributions(
 @pytest.mark.parametrize("levels", [[0.5], [0.5, 0.8], [0.6, 0.7], [0.1, 0.2], [1e-9, 0.3, 1.0 - 1e-9]])
 def test_tails_of_quantiles_at_any_levels_agree(levels: list[float], tails: str, script: str) -> None:
     forecasts, y, _ = _forecasts("samples", 200, seed=1)
-    given = {"quantiles": np.quantile(forecasts["samples"], levels, axis=1).T, "levels": levels}
-    fitted = calibrant.fit_distribution("quantile-recalibration", y, tails=tails, scale="log1p", **given)
-    expected = _plain(fitted.apply(**given))
-    _agrees(script, fitted.to_document(), given, None, expected, 1e-12)
+    quantiles = {"quantiles": np.quantile(forecasts["samples"], levels, axis=1).T, "levels": levels}
+    fitted = calibrant.fit_distribution("quantile-recalibration", y, tails=tails, scale="log1p", **quantiles)
+    expected = _plain(fitted.apply(**quantiles))
+    _agrees(script, fitted.to_document(), quantiles, None, expected, 1e-12)
 
 
 @pytest.mark.parametrize("script", COMMANDS)
@@ -489,10 +489,10 @@ def test_random_ties_move_bounds_by_at_most_their_rounding(script: str) -> None:
         expected = _plain(calibrant.load_distribution(document).apply(**forecasts))
         _agrees(script, document, forecasts, None, expected, 1e-12)
     document["parameters"]["keep"] = [0.25] * 3
-    kept = expected["quantiles"]
+    wanted = expected["quantiles"]
     _agrees(script, document, forecasts, None, expected, 1.1e-9)
-    found = json.loads(_run(script, document, _rows(forecasts)).stdout)
-    moved = np.mean([row["quantiles"][0] - q[0] > 1e-10 for row, q in zip(found, kept, strict=True)])
+    rows = json.loads(_run(script, document, _rows(forecasts)).stdout)
+    moved = np.mean([row["quantiles"][0] - q[0] > 1e-10 for row, q in zip(rows, wanted, strict=True)])
     assert moved == pytest.approx(0.75, abs=0.15)  # seven standard errors: the script draws its own numbers
 
 
@@ -560,5 +560,5 @@ def test_bins_of_logits_have_the_rows_that_they_were_fitted_to(method: str, redu
     z = 3.0 * random.normal(size=(300, 4))
     labels = (z / 2.0 + random.gumbel(size=z.shape)).argmax(axis=1)
     fitted = calibrant.fit(method, z, labels, scale="logit", reduction=reduction)
-    found = _run(script, fitted.to_document(), z.tolist())
-    np.testing.assert_allclose(json.loads(found.stdout), fitted.apply(z), rtol=0, atol=1e-12)
+    run = _run(script, fitted.to_document(), z.tolist())
+    np.testing.assert_allclose(json.loads(run.stdout), fitted.apply(z), rtol=0, atol=1e-12)

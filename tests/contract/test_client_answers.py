@@ -31,9 +31,9 @@ from service.settings import Settings
 from tests.drawn import examples
 
 ANSWERS: dict[str, Any] = {
-    name: found
-    for name, found in ((name, getattr(answers, name)) for name in answers.__all__)
-    if isinstance(found, type) and issubclass(found, WireAnswer) and found is not WireAnswer
+    name: answer
+    for name, answer in ((name, getattr(answers, name)) for name in answers.__all__)
+    if isinstance(answer, type) and issubclass(answer, WireAnswer) and answer is not WireAnswer
 }
 WRITTEN_BY_HAND = ("conveniences", "document", "final")
 _JSON = st.recursive(
@@ -45,9 +45,9 @@ _JSON = st.recursive(
 
 def _models() -> Iterator[tuple[str, type[BaseModel]]]:
     for module in pkgutil.walk_packages(schemas.__path__, "schemas."):
-        for name, found in vars(importlib.import_module(module.name)).items():
-            if isinstance(found, type) and issubclass(found, BaseModel) and found.__module__ == module.name:
-                yield name, found
+        for name, member in vars(importlib.import_module(module.name)).items():
+            if isinstance(member, type) and issubclass(member, BaseModel) and member.__module__ == module.name:
+                yield name, member
 
 
 MODELS = dict(_models())
@@ -122,8 +122,8 @@ def _without_null_places(value: Any) -> Any:
 def test_an_answer_is_read_and_written_without_a_change(name: str) -> None:
     @settings(max_examples=examples(5, 500))
     @given(_instances(MODELS[name]))
-    def check(made: BaseModel) -> None:
-        sent = made.model_dump_json()
+    def check(answer: BaseModel) -> None:
+        sent = answer.model_dump_json()
         read = decode(ANSWERS[name], orjson.loads(sent))
         assert _without_null_places(read.to_dict()) == json.loads(sent)
         assert decode(ANSWERS[name], read.to_dict()) == read
@@ -147,12 +147,12 @@ def test_the_examples_of_the_document_are_read_as_their_schemas_read_them() -> N
         listed = example if isinstance(example, list) else [example]
         for name in ANSWERS.keys() & set(named):
             try:
-                models = [MODELS[name].model_validate(each) for each in listed]
+                models = [MODELS[name].model_validate(example) for example in listed]
             except ValueError:  # an example of the other class
                 assert len(named) > 1
                 continue
-            ours = [decode(ANSWERS[name], each).to_dict() for each in listed]
-            assert ours == [each.model_dump(mode="json") for each in models], call
+            ours = [decode(ANSWERS[name], example).to_dict() for example in listed]
+            assert ours == [model.model_dump(mode="json") for model in models], call
             read += 1
     assert read > 45
 
@@ -163,5 +163,5 @@ def test_the_client_loads_neither_pydantic_nor_the_packages_of_the_server() -> N
         "unwanted = {'schemas', 'backend', 'service', 'workers', 'pydantic', 'pydantic_core', 'fastapi'}\n"
         "print(sorted(unwanted & set(sys.modules)))"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -12,6 +12,7 @@ import yaml
 
 from backend.store.jobs.queues import QUEUES
 from service.route_table import RouteTable
+from tests.chart.programs import assert_leads_to_pods, assert_restricted, of_kind, selected, templates_of
 from tests.images.stores import compose_command, kubernetes_command
 
 REPOSITORY = Path(__file__).parents[2]
@@ -29,26 +30,12 @@ def _documents(pattern: str) -> list[dict[str, Any]]:
 
 
 EVERY = _documents("**/*.yaml")
-WORKLOADS = [document for document in EVERY if document["kind"] in ("Deployment", "StatefulSet")]
-PODS = {document["metadata"]["name"]: document["spec"]["template"] for document in WORKLOADS}
+PODS = templates_of(EVERY)
 CONTAINERS = {name: pod["spec"]["containers"][0] for name, pod in PODS.items()}
-
-
-def _of_kind(kind: str) -> list[dict[str, Any]]:
-    return [document for document in EVERY if document["kind"] == kind]
 
 
 # The page is made from the commands; test_pages.py sees to it.
 SETTINGS = set(re.findall(r"`(CALIBRANT_\w+)`", (REPOSITORY / "docs/reference/settings.md").read_text("utf-8")))
-
-
-def _matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    equal = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
-    return equal and all(labels.get(rule["key"]) in rule["values"] for rule in selector.get("matchExpressions", []))
-
-
-def _selected(selector: dict[str, Any]) -> set[str]:
-    return {name for name, pod in PODS.items() if _matches(selector, pod["metadata"]["labels"])}
 
 
 # The Dockerfile
@@ -83,9 +70,9 @@ def test_the_default_base_has_a_full_version() -> None:
 
 def _store_image() -> str:
     """The Redis image that compose runs by default."""
-    found = re.fullmatch(r"\$\{CALIBRANT_REDIS_IMAGE:-(.+)\}", SERVICES["redis"]["image"])
-    assert found
-    return found[1]
+    match = re.fullmatch(r"\$\{CALIBRANT_REDIS_IMAGE:-(.+)\}", SERVICES["redis"]["image"])
+    assert match
+    return match[1]
 
 
 def test_three_quarters_of_the_memory_of_redis_are_for_data_wherever_it_is_stated() -> None:
@@ -167,9 +154,9 @@ def test_the_store_refuses_writes_well_before_its_container_ends_for_want_of_mem
         "kubernetes": (kubernetes_command(), CONTAINERS["calibrant-redis"]["resources"]["limits"]["memory"]),
     }
     for command, limit in limits.values():
-        found = re.search(r"--maxmemory (\w+)", command[-1])
-        assert found
-        assert 0.5 * _bytes(limit) <= _bytes(found[1]) <= 0.75 * _bytes(limit)
+        limit_of_store = re.search(r"--maxmemory (\w+)", command[-1])
+        assert limit_of_store
+        assert 0.5 * _bytes(limit) <= _bytes(limit_of_store[1]) <= 0.75 * _bytes(limit)
 
 
 def _default(text: Any) -> str:
@@ -178,9 +165,9 @@ def _default(text: Any) -> str:
 
 
 def _bytes(size: str) -> int:
-    found = re.fullmatch(r"(\d+)(?:g|gb|Gi)", size)
-    assert found
-    return int(found[1]) << 30
+    match = re.fullmatch(r"(\d+)(?:g|gb|Gi)", size)
+    assert match
+    return int(match[1]) << 30
 
 
 # Compose
@@ -228,54 +215,28 @@ def test_every_file_is_named_by_the_kustomization_beside_it_and_every_name_is_a_
         assert all((path.parent / name).exists() for name in named)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=list(PODS))
-def test_a_workload_selects_its_own_pods_and_no_others(workload: dict[str, Any]) -> None:
-    assert _selected(workload["spec"]["selector"]) == {workload["metadata"]["name"]}
-
-
 @pytest.mark.parametrize("name", PODS)
 def test_a_pod_meets_the_restricted_standard(name: str) -> None:
-    pod, container = PODS[name]["spec"], CONTAINERS[name]
-    assert pod["automountServiceAccountToken"] is False
-    assert pod["securityContext"]["runAsNonRoot"] is True
+    pod = PODS[name]["spec"]
+    assert_restricted(pod)
     assert pod["securityContext"]["runAsUser"] == (999 if name == "calibrant-redis" else 10001)
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
-    assert container["resources"]["limits"].keys() >= {"cpu", "memory"}
-    assert "readinessProbe" in container
+    assert "readinessProbe" in CONTAINERS[name]
 
 
 def test_the_api_leaves_room_in_the_volume_that_a_pod_is_evicted_for() -> None:
     (most,) = (int(e["value"]) for e in CONTAINERS["calibrant-api"]["env"] if e["name"] == "CALIBRANT_MAX_SPOOL_BYTES")
-    (tmp,) = (volume for volume in PODS["calibrant-api"]["spec"]["volumes"] if volume["name"] == "tmp")
-    assert most < _bytes(tmp["emptyDir"]["sizeLimit"])
+    (temporary,) = (volume for volume in PODS["calibrant-api"]["spec"]["volumes"] if volume["name"] == "tmp")
+    assert most < _bytes(temporary["emptyDir"]["sizeLimit"])
 
 
-def test_services_budgets_and_rules_lead_to_pods_and_ports_that_are_there() -> None:
-    ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in CONTAINERS.items()}
-    for service in _of_kind("Service"):
-        (found,) = _selected({"matchLabels": service["spec"]["selector"]})
-        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[found]
-    for budget in _of_kind("PodDisruptionBudget"):
-        assert _selected(budget["spec"]["selector"]) == {budget["metadata"]["name"]}
-    for policy in _of_kind("NetworkPolicy"):
-        pods = _selected(policy["spec"]["podSelector"])
-        assert pods
-        for rule in policy["spec"].get("ingress", []):
-            assert all(port["port"] in ports[name] for port in rule["ports"] for name in pods)
-            assert rule["from"]  # nothing may be called from everywhere
-            for peer in rule["from"]:
-                if "namespaceSelector" in peer:  # pods of others, which call the API
-                    assert pods == {"calibrant-api"}
-                else:
-                    assert _selected(peer["podSelector"]) == set(PODS) - {"calibrant-redis"}
-    for scaler in [*_of_kind("HorizontalPodAutoscaler"), *_of_kind("ScaledObject")]:
-        assert scaler["spec"]["scaleTargetRef"]["name"] in PODS
+def test_workloads_services_budgets_and_rules_lead_to_pods_and_ports_that_are_there() -> None:
+    assert_leads_to_pods(EVERY)
+    for policy in of_kind(EVERY, "NetworkPolicy"):
+        for peer in [peer for rule in policy["spec"].get("ingress", []) for peer in rule["from"]]:
+            if "namespaceSelector" in peer:  # pods of others, which call the API
+                assert selected(EVERY, policy["spec"]["podSelector"]) == {"calibrant-api"}
+            else:
+                assert selected(EVERY, peer["podSelector"]) == set(PODS) - {"calibrant-redis"}
 
 
 def test_probes_ask_open_paths_on_a_named_port_and_a_store_that_is_away_restarts_nothing() -> None:
@@ -291,22 +252,26 @@ def test_probes_ask_open_paths_on_a_named_port_and_a_store_that_is_away_restarts
 
 
 def test_the_example_of_the_secret_holds_what_pods_ask_for_and_no_value() -> None:
-    (secret,) = _of_kind("Secret")
+    (secret,) = of_kind(EVERY, "Secret")
     assert set(secret["stringData"].values()) == {""}
     references = [variable.get("valueFrom", {}) for container in CONTAINERS.values() for variable in container["env"]]
-    asked = {(found["name"], found["key"]) for found in (each.get("secretKeyRef") for each in references) if found}
+    asked = {
+        (reference["name"], reference["key"])
+        for reference in (reference_field.get("secretKeyRef") for reference_field in references)
+        if reference
+    }
     assert asked == {(secret["metadata"]["name"], key) for key in secret["stringData"]}
 
 
 def test_workers_are_scaled_by_a_metric_that_exists() -> None:
     page = (REPOSITORY / "docs/reference/metrics.md").read_text("utf-8")
-    (scaler,) = _of_kind("ScaledObject")
+    (scaler,) = of_kind(EVERY, "ScaledObject")
     for trigger in scaler["spec"]["triggers"]:
         metric, queue = re.fullmatch(r'(\w+)\{queue="(\w+)"\}', trigger["metadata"]["valueLocation"]).groups()  # type: ignore[union-attr]
         assert f"| `{metric}` | gauge | `queue` |" in page
         assert queue in QUEUES
         assert trigger["metadata"]["url"].endswith("/metrics")
-    (authentication,) = _of_kind("TriggerAuthentication")
+    (authentication,) = of_kind(EVERY, "TriggerAuthentication")
     assert {trigger["authenticationRef"]["name"] for trigger in scaler["spec"]["triggers"]} == {
         authentication["metadata"]["name"]
     }

@@ -132,6 +132,6 @@ def test_alerts_are_raised_when_they_should_be() -> None:
 @needs_promtool
 def test_prometheus_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{i}", "expr": expression} for i, (_, expression) in enumerate(expressions())]
-    made = tmp_path / "panels.yaml"
-    made.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    assert "SUCCESS" in _promtool("check", "rules", made)
+    panels = tmp_path / "panels.yaml"
+    panels.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    assert "SUCCESS" in _promtool("check", "rules", panels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,21 @@ from schemas.maps import About, MapRecord
 STORED = Path(__file__).parent / "stored"
 
 
+@pytest.mark.parametrize(
+    ("kind", "methods"),
+    [
+        ("map", calibrant.METHODS),
+        ("sets", calibrant.SET_METHODS),
+        ("distribution", calibrant.DISTRIBUTION_METHODS),
+    ],
+)
+def test_every_method_has_a_stored_document(kind: str, methods: Collection[str]) -> None:
+    assert {path.name.split("-", 2)[2].split(".")[0] for path in STORED.glob(f"{kind}-*.json")} == set(methods)
+
+
 def test_documents_of_every_earlier_format_still_load_and_apply() -> None:
     """The files were written by the version in their name and are never written again."""
-    files = sorted(STORED.glob("map-*.json"))
-    assert {path.stem.split("-", 2)[2].split(".")[0] for path in files} == set(calibrant.METHODS)
-    for path in files:
+    for path in sorted(STORED.glob("map-*.json")):
         stored = json.loads(path.read_text("utf-8"))
         record = MapRecord.model_validate(stored["record"])
         fitted = calibrant.load(record.document)
@@ -47,7 +58,7 @@ def test_records_of_the_registry_still_hold_what_they_held() -> None:
     )
 
 
-def test_where_an_alias_points_round_trips() -> None:
+def test_stored_aliases_round_trip() -> None:
     stored = {
         "name": "m",
         "alias": "champion",
@@ -66,15 +77,7 @@ def test_stored_jobs_round_trip() -> None:
     assert "spec" not in record.answer().model_dump()
 
 
-STORED_SETS = sorted(STORED.glob("sets-v1-*.json"))
-
-
-def test_every_method_of_prediction_sets_has_a_stored_document() -> None:
-    stored = {path.name.removeprefix("sets-v1-").split(".")[0] for path in STORED_SETS}
-    assert stored == set(calibrant.SET_METHODS)
-
-
-@pytest.mark.parametrize("path", STORED_SETS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(STORED.glob("sets-v1-*.json")), ids=lambda path: path.stem)
 def test_a_stored_set_map_gives_the_same_sets(path: Path) -> None:
     stored = json.loads(path.read_text("utf-8"))
     fitted = calibrant.load_sets(stored["document"])
@@ -83,19 +86,11 @@ def test_a_stored_set_map_gives_the_same_sets(path: Path) -> None:
     assert sets.to_lists() == stored["sets"]
 
 
-STORED_DISTRIBUTIONS = sorted((Path(__file__).parent / "stored").glob("distribution-v1-*.json"))
-
-
-def test_every_method_has_a_stored_document() -> None:
-    stored = {path.name.removeprefix("distribution-v1-").split(".")[0] for path in STORED_DISTRIBUTIONS}
-    assert stored == set(calibrant.DISTRIBUTION_METHODS)
-
-
-@pytest.mark.parametrize("path", STORED_DISTRIBUTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(STORED.glob("distribution-v1-*.json")), ids=lambda path: path.stem)
 def test_a_stored_document_gives_the_same_results(path: Path) -> None:
     stored = json.loads(path.read_text("utf-8"))
     fitted = calibrant.load_distribution(stored["document"])
     assert fitted.to_document() == stored["document"]
-    found = fitted.apply(by=stored["by"], **stored["forecasts"])
+    calibrated = fitted.apply(by=stored["by"], **stored["forecasts"])
     for name, values in stored["calibrated"].items():
-        np.testing.assert_allclose(getattr(found, name), values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(getattr(calibrated, name), values, rtol=1e-12, atol=1e-12)

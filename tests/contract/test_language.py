@@ -41,9 +41,9 @@ def test_retired_words_are_not_used(section: str, suffixes: tuple[str, ...]) -> 
     # Every phrase begins with a word; a search that tries them there alone is ten times faster.
     patterns = "|".join(f"(?:{pattern})" for pattern in _retired(section))
     retired = re.compile(rf"\b(?=\w)(?:{patterns})", re.IGNORECASE)
-    found = [
+    uses = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for name, text in _files(*suffixes)
         for match in retired.finditer(text)
     ]
-    assert not found, "retired (tests/contract/retired.txt):\n" + "\n".join(found)
+    assert not uses, "retired (tests/contract/retired.txt):\n" + "\n".join(uses)

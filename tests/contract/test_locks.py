@@ -92,7 +92,7 @@ def _direct(lock: str) -> list[Requirement]:
     groups = {**PROJECT["optional-dependencies"], **PYPROJECT["dependency-groups"]}
     left = [Requirement(line) for name in COVERED[lock] for line in groups[name]]
     left += [Requirement(line) for line in PROJECT["dependencies"] if lock not in ("build", "host")]
-    found = []
+    requirements = []
     while left:
         requirement = left.pop()
         if requirement.name == PROJECT["name"]:
@@ -103,8 +103,8 @@ def _direct(lock: str) -> list[Requirement]:
                 Requirement(line) for extra in requirement.extras for line in LIBRARY["optional-dependencies"][extra]
             ]
         elif requirement.name != "torch":
-            found.append(requirement)
-    return found
+            requirements.append(requirement)
+    return requirements
 
 
 @pytest.mark.parametrize("lock", [*COVERED, "chart"])
@@ -143,7 +143,7 @@ def test_all_locks_have_the_versions_and_hashes_of_the_lock_that_the_tests_run_w
 def test_a_gpu_worker_has_the_packages_of_the_service_and_alone_has_cuda() -> None:
     names = {lock: {entry.requirement.name for entry in entries} for lock, entries in LOCKS.items()}
     assert names["service"] < names["worker-gpu"]
-    assert {lock for lock, found in names.items() if any(CUDA.match(name) for name in found)} == {"worker-gpu"}
+    assert {lock for lock, packages in names.items() if any(CUDA.match(name) for name in packages)} == {"worker-gpu"}
 
 
 def test_torch_is_pinned_to_an_exact_version() -> None:
@@ -196,9 +196,9 @@ def _recipe(rule: str) -> str:
     """The recipe of the rule of the Makefile whose first line begins like this, with the variables of pip expanded."""
     text = (REPOSITORY / "Makefile").read_text("utf-8")
     for variable in ("INSTALL_LOCK", "PIP"):
-        value = re.search(rf"^{variable} := (.+)$", text, re.MULTILINE)
-        assert value
-        text = text.replace(f"$({variable})", value[1])
+        definition = re.search(rf"^{variable} := (.+)$", text, re.MULTILINE)
+        assert definition
+        text = text.replace(f"$({variable})", definition[1])
     recipe = re.search(rf"^{re.escape(rule)}.*\n((?:\t.+\n)+)", text, re.MULTILINE)
     assert recipe
     return recipe[1]
@@ -251,9 +251,9 @@ def test_the_page_of_licences_has_every_locked_package_and_its_own_licence() -> 
 
 def _installed_licence(name: str, otherwise: str) -> str:
     try:
-        found = metadata(name)
+        package = metadata(name)
     except PackageNotFoundError:
         return otherwise
     # A field that is repeated, such as the classifiers, is a list only by get_all.
-    expression, text = (" ".join(found.get_all(field, [])) for field in ("License-Expression", "License"))
-    return stated(expression, text, found.get_all("Classifier", []))
+    expression, text = (" ".join(package.get_all(field, [])) for field in ("License-Expression", "License"))
+    return stated(expression, text, package.get_all("Classifier", []))

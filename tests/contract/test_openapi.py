@@ -16,7 +16,6 @@ from calibrant.measures.catalogue import MEASURES
 from schemas.inference import InferenceRequest
 from schemas.problem_table import PREFIX, TABLE
 from schemas.problems import Problem
-from service.app import create_app
 from service.calls import OF_ENDED_JOBS
 from service.examples.calls import all_examples
 from service.formats.catalogue import READERS
@@ -24,14 +23,8 @@ from service.formats.media import JSON
 from service.inference.errors import uses_protocol
 from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, operations, problem_codes
 from service.problems import MEDIA_TYPE
-from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def openapi() -> dict[str, Any]:
-    return create_app(Settings(redis_url="unix:///nowhere")).openapi()
 
 
 def test_the_page_lists_every_call_of_the_document(openapi: dict[str, Any]) -> None:
@@ -83,13 +76,13 @@ def test_every_call_has_an_example_of_what_is_sent_and_of_every_answer(openapi: 
 def test_inference_is_described_with_its_bodies_and_its_errors(openapi: dict[str, Any]) -> None:
     for path in ("/v2/models/{name}/infer", "/v2/models/{name}/versions/{version}/infer"):
         call = openapi["paths"][path]["post"]
-        taken, given = call["requestBody"]["content"], call["responses"]["200"]
-        assert set(taken) == set(given["content"]) == {"application/json", "application/octet-stream"}
+        taken, answer = call["requestBody"]["content"], call["responses"]["200"]
+        assert set(taken) == set(answer["content"]) == {"application/json", "application/octet-stream"}
         assert taken["application/json"]["schema"] == {"$ref": "#/components/schemas/InferenceRequest"}
         for example in taken["application/json"]["examples"].values():
             InferenceRequest.model_validate(example["value"], strict=True)
         header = "Inference-Header-Content-Length"
-        assert header in given["headers"]
+        assert header in answer["headers"]
         assert header in {parameter["name"] for parameter in call["parameters"]}
     for path, method, operation in operations(openapi):
         refused = [r for status, r in operation["responses"].items() if int(status) >= 400]

@@ -91,7 +91,7 @@ def test_a_name_of_a_class_is_used_once() -> None:
             for node, _ in _statements(path):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_no_imports_of_the_product_make_a_circle() -> None:
@@ -102,7 +102,9 @@ def test_no_imports_of_the_product_make_a_circle() -> None:
     }
     graph = {name: _imported(path, set(files)) - {name, "calibrant"} for name, path in files.items()}
     for name, imports in graph.items():  # a module loads the packages that it is in
-        packages = {".".join(each.split(".")[:depth]) for each in imports for depth in range(2, each.count(".") + 1)}
+        packages = {
+            ".".join(module.split(".")[:depth]) for module in imports for depth in range(2, module.count(".") + 1)
+        }
         imports |= {package for package in packages & set(files) if not name.startswith(package)}
     TopologicalSorter(graph).prepare()
 
@@ -173,8 +175,8 @@ def test_every_name_that_calibrant_promises_is_there_and_nothing_is_loaded_befor
     assert dir(calibrant) == sorted([*calibrant.__all__, "client"])
     assert dir(client) == sorted(client.__all__)
     code = "import sys, calibrant; print([name for name in sys.modules if name.startswith(('numpy', 'scipy'))])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_the_server_requires_the_library_of_its_own_version() -> None:
@@ -197,8 +199,8 @@ def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
         "print({'torch', 'sklearn', 'matplotlib', 'pandas', 'scipy.stats'} & set(sys.modules))\n"
         "calibrant.fit('pl3', p, y, device='auto'); print('torch' in sys.modules and not has_driver())"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["set()", "False"]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["set()", "False"]
 
 
 #: Extras, and packages that take a tenth of a second or more to import.
@@ -247,5 +249,5 @@ FILE, unwanted = {str(file)!r}, {sorted(unwanted)!r}
 atexit.register(lambda: print([name for name in unwanted if name in sys.modules]))
 {program}
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.splitlines()[-1] == "[]"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"

@@ -27,9 +27,9 @@ def folder() -> Iterator[Path]:
         yield path
 
 
-def _run(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _run(*arguments: str | Path, sent: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "calibrant", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, timeout=600, check=False, env=_ENVIRONMENT)
+    return subprocess.run(command, input=sent, capture_output=True, timeout=600, check=False, env=_ENVIRONMENT)
 
 
 def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None:
@@ -40,8 +40,8 @@ def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None
             batch = client.upload([0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10)
             stored = client.fit("platt", batch.id, name="kept")
             counts = "1 batch, 1 map, 1 entry of the audit log, 2 idempotency keys"
-            made = _run("backup", file, "--data", here)
-            assert (made.returncode, made.stderr.decode().strip()) == (0, f"backed up: {counts}")
+            finished = _run("backup", file, "--data", here)
+            assert (finished.returncode, finished.stderr.decode().strip()) == (0, f"backed up: {counts}")
             assert file.stat().st_mode & 0o777 == 0o600
         restored = _run("restore", file, "--data", there)
         assert (restored.returncode, restored.stderr.decode().strip()) == (0, f"restored: {counts}")
@@ -51,17 +51,17 @@ def test_a_backup_of_a_running_service_is_served_elsewhere(folder: Path) -> None
             assert client.evaluate(batch.id).n == 40
 
 
-def _invoke(*arguments: str | Path, given: bytes = b"") -> Result:
+def _invoke(*arguments: str | Path, sent: bytes = b"") -> Result:
     """Run a command in this process, which starts the store alone."""
     unset = {name: None for name in os.environ if name.startswith("CALIBRANT_")}
-    return CliRunner().invoke(app, [*map(str, arguments)], input=given, env=unset)
+    return CliRunner().invoke(app, [*map(str, arguments)], input=sent, env=unset)
 
 
 def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
     assert _invoke("keys", "create", "ci", "--data", folder / "here").exit_code == 0
     piped = _run("backup", "-", "--data", folder / "here")
     assert piped.stderr == b"backed up: 1 API key, 1 entry of the audit log\n"
-    assert _run("restore", "-", "--data", folder / "there", given=piped.stdout).returncode == 0
+    assert _run("restore", "-", "--data", folder / "there", sent=piped.stdout).returncode == 0
     listed = [_invoke("keys", "list", "--data", folder / name).stdout for name in ("here", "there")]
     assert "ci" in listed[0]
     assert listed[0] == listed[1]
@@ -84,7 +84,7 @@ def test_a_refused_backup_prints_one_line(folder: Path) -> None:
         refused = _invoke(*arguments)
         assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1), refused.stderr
         assert message in refused.stderr
-    cut = _invoke("restore", "-", "--data", folder / "new", given=whole[:-1])
+    cut = _invoke("restore", "-", "--data", folder / "new", sent=whole[:-1])
     assert cut.stderr == "calibrant: the file is not a backup, or is damaged\n"
     merged = _invoke("restore", file, "--data", data, "--merge")
     assert merged.stderr.splitlines() == [

@@ -24,13 +24,18 @@ from tests.chart.programs import (
     CHART,
     NotRendered,
     Object,
+    assert_leads_to_pods,
+    assert_restricted,
     comparable,
     kustomized,
     missing_programs,
     named,
     objects,
+    of_kind,
     rendered,
     run,
+    selected,
+    templates_of,
 )
 from tests.chart.value_sets import EVERYTHING, VALUE_SETS
 from tests.integration.hosting import running_host
@@ -44,28 +49,6 @@ CUSTOM = {"ScaledObject", "TriggerAuthentication", "ServiceMonitor", "Prometheus
 OLDEST = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))["kubeVersion"].removeprefix(">=").removesuffix("-0")
 #: Only the manifests have it: helm creates the namespace itself, with --create-namespace.
 NOT_IN_THE_CHART = {"Namespace calibrant"}
-
-
-@pytest.fixture(scope="module", params=VALUE_SETS)
-def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
-    """The objects of each set of values."""
-    return rendered(VALUE_SETS[request.param], tmp_path_factory.mktemp("release"))
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
-    """The objects of a release with every feature."""
-    return rendered(EVERYTHING, tmp_path_factory.mktemp("everything"))
-
-
-def _pods(documents: list[Object]) -> dict[str, Object]:
-    """The templates of pods by the name of their workload."""
-    kinds = ("Deployment", "StatefulSet")
-    return {d["metadata"]["name"]: d["spec"]["template"] for d in documents if d["kind"] in kinds}
-
-
-def _of_kind(documents: list[Object], kind: str) -> list[Object]:
-    return [document for document in documents if document["kind"] == kind]
 
 
 # The chart and the manifests
@@ -120,8 +103,8 @@ def _differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
         for name in sorted(before.keys() | after.keys()):
             yield from _differences(before.get(name), after.get(name), f"{at}/{name}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for i, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(one, other, f"{at}/{i}")
+        for i, (first, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(first, other, f"{at}/{i}")
     elif before != after:
         yield at
 
@@ -137,32 +120,22 @@ def test_kubernetes_accepts_every_object(release: list[Object], version: str) ->
 
 
 def test_every_pod_meets_the_restricted_standard_and_has_no_token(release: list[Object]) -> None:
-    pods = _pods(release)
+    pods = templates_of(release)
     assert pods
-    for name, template in pods.items():
-        pod = template["spec"]
-        assert pod["automountServiceAccountToken"] is False
+    for pod in [template["spec"] for template in pods.values()]:
+        assert_restricted(pod)
         assert pod["enableServiceLinks"] is False  # its variables would be refused as unknown settings
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-        assert pod["securityContext"]["runAsNonRoot"] is True, name
         assert pod["securityContext"]["runAsUser"] > 0
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert all("hostPath" not in volume for volume in pod.get("volumes", []))
         for container in pod["containers"]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
-            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
-            assert container["resources"]["limits"].keys() >= {"cpu", "memory"}
             assert not container["image"].endswith(":latest")
             assert ":" in container["image"]
 
 
 def test_no_object_contains_a_secret(release: list[Object]) -> None:
-    assert _of_kind(release, "Secret") == []
-    for template in _pods(release).values():
+    assert of_kind(release, "Secret") == []
+    for template in templates_of(release).values():
         for variable in template["spec"]["containers"][0]["env"]:
             assert "URL" not in variable["name"] or "secretKeyRef" in variable["valueFrom"]
 
@@ -170,51 +143,26 @@ def test_no_object_contains_a_secret(release: list[Object]) -> None:
 # Objects that refer to each other
 
 
-def _selected(documents: list[Object], selector: dict[str, Any]) -> set[str]:
-    def matches(labels: dict[str, str]) -> bool:
-        return all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items()) and all(
-            labels.get(rule["key"]) in rule["values"] for rule in selector.get("matchExpressions", [])
-        )
-
-    return {name for name, pod in _pods(documents).items() if matches(pod["metadata"]["labels"])}
-
-
 def test_services_budgets_policies_and_scalers_lead_to_pods_and_ports(release: list[Object]) -> None:
-    containers = {name: pod["spec"]["containers"][0] for name, pod in _pods(release).items()}
-    ports = {name: {port["name"] for port in container.get("ports", [])} for name, container in containers.items()}
-    for document in [*_of_kind(release, "Deployment"), *_of_kind(release, "StatefulSet")]:
-        assert _selected(release, document["spec"]["selector"]) == {document["metadata"]["name"]}
-    for service in _of_kind(release, "Service"):
-        (name,) = _selected(release, {"matchLabels": service["spec"]["selector"]})
-        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports[name]
-    for budget in _of_kind(release, "PodDisruptionBudget"):
-        assert _selected(release, budget["spec"]["selector"]) == {budget["metadata"]["name"]}
-    for policy in _of_kind(release, "NetworkPolicy"):
-        names = _selected(release, policy["spec"]["podSelector"])
-        assert names
-        for rule in policy["spec"].get("ingress", []):
-            assert rule["from"]  # not from everywhere
-            assert all(port["port"] in ports[name] for port in rule["ports"] for name in names)
-    for scaler in [*_of_kind(release, "HorizontalPodAutoscaler"), *_of_kind(release, "ScaledObject")]:
-        assert scaler["spec"]["scaleTargetRef"]["name"] in containers
-        (workload,) = (
-            d for d in _of_kind(release, "Deployment") if d["metadata"]["name"] == scaler["metadata"]["name"]
-        )
-        assert "replicas" not in workload["spec"]  # each upgrade would reset what the scaler set
+    assert_leads_to_pods(release)
+    deployments = {document["metadata"]["name"]: document for document in of_kind(release, "Deployment")}
+    for scaler in of_kind(release, "HorizontalPodAutoscaler", "ScaledObject"):
+        # Each upgrade would reset what the scaler set.
+        assert "replicas" not in deployments[scaler["metadata"]["name"]]["spec"]
 
 
 def test_every_pod_has_a_policy_for_its_connections(release: list[Object]) -> None:
     for direction in ("Ingress", "Egress"):
-        policies = [p for p in _of_kind(release, "NetworkPolicy") if direction in p["spec"]["policyTypes"]]
-        covered = [_selected(release, policy["spec"]["podSelector"]) for policy in policies]
-        assert set().union(*covered) == _pods(release).keys(), direction
+        policies = [p for p in of_kind(release, "NetworkPolicy") if direction in p["spec"]["policyTypes"]]
+        covered = [selected(release, policy["spec"]["podSelector"]) for policy in policies]
+        assert set().union(*covered) == templates_of(release).keys(), direction
 
 
 def test_every_config_map_and_volume_that_a_pod_needs_is_rendered_or_named_by_the_values(
     everything: list[Object],
 ) -> None:
-    maps = {document["metadata"]["name"] for document in _of_kind(everything, "ConfigMap")}
-    for name, template in _pods(everything).items():
+    maps = {document["metadata"]["name"] for document in of_kind(everything, "ConfigMap")}
+    for name, template in templates_of(everything).items():
         pod = template["spec"]
         for container in pod["containers"]:
             sources = [source["configMapRef"] for source in container.get("envFrom", []) if "configMapRef" in source]
@@ -236,14 +184,14 @@ def test_two_releases_share_a_namespace(tmp_path: Path) -> None:
             ):
                 if isinstance(selector, dict) and document["kind"] != "ServiceMonitor":
                     matching = selector if "matchLabels" in selector else {"matchLabels": selector}
-                    assert not _selected(others, matching), document["metadata"]["name"]
+                    assert not selected(others, matching), document["metadata"]["name"]
 
 
 # Upgrades
 
 
 def _templates(values: dict[str, Any], folder: Path) -> dict[str, Object]:
-    return _pods(rendered(values, folder))
+    return templates_of(rendered(values, folder))
 
 
 def test_a_changed_setting_replaces_the_pods_that_read_it_and_no_others(tmp_path: Path) -> None:
@@ -318,7 +266,7 @@ def test_a_program_reads_every_setting_as_the_values_have_it(
     values[section] |= {"enabled": True, "settings": own}
     values["settings"] = common
     documents = rendered(values, tmp_path)
-    (container,) = _pods(documents)[f"calibrant-{component}"]["spec"]["containers"]
+    (container,) = templates_of(documents)[f"calibrant-{component}"]["spec"]["containers"]
     variables = {v["name"]: v["value"] for v in container["env"] if "value" in v}
     for source in container.get("envFrom", []):
         variables |= named(documents)[f"ConfigMap {source['configMapRef']['name']}"]["data"]
@@ -387,16 +335,16 @@ def test_redis_has_three_quarters_of_its_memory_for_data_and_the_api_knows_its_v
 ) -> None:
     server = {"enabled": True, "storage": "40Gi", "resources": {"limits": {"memory": memory}}}
     documents = rendered({"redis": {"server": server}}, tmp_path)
-    (redis,) = _pods(documents)["calibrant-redis"]["spec"]["containers"]
+    (redis,) = templates_of(documents)["calibrant-redis"]["spec"]["containers"]
     assert f"--maxmemory {data} " in redis["args"][0]
-    (api,) = _pods(documents)["calibrant-api"]["spec"]["containers"]
+    (api,) = templates_of(documents)["calibrant-api"]["spec"]["containers"]
     assert {"name": "CALIBRANT_STORE_VOLUME", "value": str(40 << 30)} in api["env"]
 
 
 def test_pods_mount_the_certificates_of_an_external_redis_and_may_connect_to_its_port(tmp_path: Path) -> None:
     documents = rendered(VALUE_SETS["external Redis"], tmp_path)
     for name in ("calibrant-api", "calibrant-worker"):
-        pod = _pods(documents)[name]["spec"]
+        pod = templates_of(documents)[name]["spec"]
         (container,) = pod["containers"]
         (url,) = (variable for variable in container["env"] if variable["name"] == "CALIBRANT_REDIS_URL")
         assert url["valueFrom"]["secretKeyRef"] == {"name": "redis-url", "key": "uri"}
@@ -423,7 +371,7 @@ def test_a_host_serves_the_maps_of_its_config_map(tmp_path: Path) -> None:
     for name, text in data.items():
         (folder / "..2026" / name).write_text(text, encoding="utf-8")
         (folder / name).symlink_to(f"..data/{name}")
-    (container,) = _pods(documents)["calibrant-host"]["spec"]["containers"]
+    (container,) = templates_of(documents)["calibrant-host"]["spec"]["containers"]
     variables = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
     with running_host(str(folder), **variables) as host:
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -443,8 +391,8 @@ def test_the_notes_name_objects_of_the_release(name: str, tmp_path: Path) -> Non
     notes = text.partition("\nNOTES:\n")[2]
     workloads = re.findall(r"\bdeploy(?:ment)?/([\w-]+)", notes)
     assert workloads
-    assert set(workloads) <= _pods(documents).keys()
-    services = {service["metadata"]["name"] for service in _of_kind(documents, "Service")}
+    assert set(workloads) <= templates_of(documents).keys()
+    services = {service["metadata"]["name"] for service in of_kind(documents, "Service")}
     assert set(re.findall(r"\bservice/([\w-]+)", notes)) <= services
 
 
@@ -465,11 +413,11 @@ def test_the_notes_warn_of_targets_that_no_pod_can_reach_and_of_untrusted_proxie
 
 
 def test_prometheus_finds_the_services_and_reads_them_with_an_existing_key(everything: list[Object]) -> None:
-    monitors = {monitor["metadata"]["name"]: monitor for monitor in _of_kind(everything, "ServiceMonitor")}
+    monitors = {monitor["metadata"]["name"]: monitor for monitor in of_kind(everything, "ServiceMonitor")}
     assert monitors.keys() == {"calibrant-api", "calibrant-host"}
     for name, monitor in monitors.items():
         selector = monitor["spec"]["selector"]["matchLabels"]
-        services = [s for s in _of_kind(everything, "Service") if selector.items() <= s["metadata"]["labels"].items()]
+        services = [s for s in of_kind(everything, "Service") if selector.items() <= s["metadata"]["labels"].items()]
         assert [service["metadata"]["name"] for service in services] == [name]
         assert monitor["spec"]["jobLabel"] in services[0]["metadata"]["labels"]
         assert {e["port"] for e in monitor["spec"]["endpoints"]} == {p["name"] for p in services[0]["spec"]["ports"]}
@@ -479,7 +427,7 @@ def test_prometheus_finds_the_services_and_reads_them_with_an_existing_key(every
 
 
 def test_the_rules_and_the_dashboard_are_rendered_unchanged(everything: list[Object]) -> None:
-    (rule,) = _of_kind(everything, "PrometheusRule")
+    (rule,) = of_kind(everything, "PrometheusRule")
     assert rule["spec"] == yaml.safe_load((CHART / "files/rules.yaml").read_text("utf-8"))
     dashboards = named(everything)["ConfigMap calibrant-dashboards"]
     assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
@@ -490,7 +438,7 @@ def test_the_rules_and_the_dashboard_are_rendered_unchanged(everything: list[Obj
 
 def test_workers_are_scaled_by_the_queues_that_they_process(tmp_path: Path) -> None:
     worker = {"autoscaling": {"enabled": True}, "settings": {"queues": ["evaluations"]}}
-    (scaler,) = _of_kind(rendered({"worker": worker}, tmp_path), "ScaledObject")
+    (scaler,) = of_kind(rendered({"worker": worker}, tmp_path), "ScaledObject")
     (trigger,) = scaler["spec"]["triggers"]
     assert trigger["metadata"]["valueLocation"] == 'calibrant_queue_jobs{queue="evaluations"}'
 
@@ -498,7 +446,7 @@ def test_workers_are_scaled_by_the_queues_that_they_process(tmp_path: Path) -> N
 def test_gpu_workers_are_scaled_by_their_own_queue(everything: list[Object]) -> None:
     queues = {
         scaler["metadata"]["name"]: [t["metadata"]["valueLocation"] for t in scaler["spec"]["triggers"]]
-        for scaler in _of_kind(everything, "ScaledObject")
+        for scaler in of_kind(everything, "ScaledObject")
     }
     assert queues == {
         "calibrant-worker": ['calibrant_queue_jobs{queue="fits"}', 'calibrant_queue_jobs{queue="evaluations"}'],

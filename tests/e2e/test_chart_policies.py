@@ -12,7 +12,17 @@ import httpx
 import pytest
 
 from service.stack import stack
-from tests.chart.programs import NotRendered, Object, kustomized, missing_programs, named, rendered
+from tests.chart.programs import (
+    WORKLOADS,
+    NotRendered,
+    Object,
+    kustomized,
+    missing_programs,
+    named,
+    of_kind,
+    rendered,
+    templates_of,
+)
 from tests.chart.value_sets import EVERYTHING, VALUE_SETS
 from tests.integration.conftest import patient
 from tests.integration.token_issuer import token_issuer
@@ -20,24 +30,13 @@ from tests.store_folder import store_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing_programs()), reason=missing_programs())]
 
-WORKLOADS = ("Deployment", "StatefulSet")
 #: Types of volumes that the restricted standard allows.
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 
 
-@pytest.fixture(scope="module", params=VALUE_SETS)
-def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
-    return rendered(VALUE_SETS[request.param], tmp_path_factory.mktemp("release"))
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
-    return rendered(EVERYTHING, tmp_path_factory.mktemp("everything"))
-
-
 def _pods(documents: list[Object]) -> dict[str, Object]:
     """The pods by the name of their workload."""
-    return {d["metadata"]["name"]: d["spec"]["template"]["spec"] for d in documents if d["kind"] in WORKLOADS}
+    return {name: template["spec"] for name, template in templates_of(documents).items()}
 
 
 def _of_kind(documents: list[Object], kind: str) -> dict[str, Object]:
@@ -157,7 +156,7 @@ def test_the_operator_that_scales_may_connect_to_the_api_and_nobody_else_may(eve
 
 def test_a_disruption_leaves_a_pod_of_every_workload_that_has_several(release: list[Object]) -> None:
     budgets = _of_kind(release, "PodDisruptionBudget")
-    workloads = {d["metadata"]["name"]: d for d in release if d["kind"] in WORKLOADS}
+    workloads = {document["metadata"]["name"]: document for document in of_kind(release, *WORKLOADS)}
     scalers = {**_of_kind(release, "HorizontalPodAutoscaler"), **_of_kind(release, "ScaledObject")}
     assert budgets.keys() <= workloads.keys()
     assert {"calibrant-api", "calibrant-host"} & workloads.keys() <= budgets.keys()

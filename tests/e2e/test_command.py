@@ -16,12 +16,12 @@ from typing import IO
 import httpx
 import pytest
 from redis import Redis
-from typer.testing import CliRunner
 
 from backend.store.server.embedded import embedded_server
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
-from tests.integration.redis_server import until
+from tests.commands import invoked, succeeded
+from tests.integration.redis_server import until, until_ready
+from tests.serve_command import serve_command
 from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
@@ -60,11 +60,6 @@ def _until_gone(pids: list[int]) -> None:
                 os.close(handle)
 
 
-def _until_ready(url: str) -> None:
-    """Wait for the service to be ready; a busy machine delays what it hears from its store."""
-    until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 200)
-
-
 def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command, until it ends."""
     return subprocess.run(
@@ -72,29 +67,11 @@ def _run(*arguments: str, environment: dict[str, str] | None = None) -> subproce
     )
 
 
-@contextlib.contextmanager
 def _serving(
     folder: Path, log: IO[bytes], *arguments: str, command: Sequence[str | Path] = CALIBRANT
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+) -> contextlib.AbstractContextManager[tuple[subprocess.Popen[bytes], str]]:
     """Run ``calibrant serve`` in the folder."""
-    process = subprocess.Popen(
-        [*command, "serve", "--port", "0", "--data", "data", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=log,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        found = re.search(r"http://\S+?:\d+", line)
-        assert found, line
-        yield process, found[0]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    return serve_command(command, log, "--data", "data", *arguments, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +84,7 @@ def running() -> Iterator[tuple[Path, subprocess.Popen[bytes], str]]:
         for name in NAMESAKES:
             (folder / name).write_text("raise SystemExit('a file of the user was imported')\n")
         with _serving(folder, log, command=[Path(sys.executable).with_name("calibrant")]) as (process, url):
-            _until_ready(url)
+            until_ready(url)
             yield folder, process, url
 
 
@@ -169,7 +146,7 @@ def test_a_setting_or_port_that_is_no_number_of_its_range_is_refused(folder: Pat
     assert "CALIBRANT_DRAIN_SECONDS" in no_number.stderr
     assert "Traceback" not in no_number.stderr
     for number in ("65536", "-1"):
-        no_port = CliRunner().invoke(app, ["serve", "--port", number, "--data", str(folder / "other")])
+        no_port = invoked(None, "serve", "--port", number, "--data", folder / "other")
         assert no_port.exit_code == 2
         assert "--port" in no_port.stderr
         assert "Traceback" not in no_port.stderr
@@ -187,18 +164,17 @@ def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(fol
     for part in (str(file), "4,096", str(data / "redis.log"), f"serve --data {data} --repair-store"):
         assert part in refused.stderr
     with (folder / "log").open("wb") as log, _serving(folder, log, "--repair-store") as (process, url):
-        _until_ready(url)
+        until_ready(url)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0
-    (kept,) = data.glob("*.from-byte-*")
-    assert kept.read_bytes() == bytes(4096)
-    assert str(kept.relative_to(folder)) in (folder / "log").read_text()
+    (removed,) = data.glob("*.from-byte-*")
+    assert removed.read_bytes() == bytes(4096)
+    assert str(removed.relative_to(folder)) in (folder / "log").read_text()
 
 
 def _made_key(folder: Path, *arguments: str) -> str:
-    made = CliRunner().invoke(app, ["keys", "create", *arguments, "--data", str(folder / "data")])
-    assert made.exit_code == 0, made.stderr
-    return made.stdout.strip()
+    created = succeeded(None, "keys", "create", *arguments, "--data", folder / "data")
+    return created.stdout.strip()
 
 
 def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_open_ones(folder: Path) -> None:
@@ -209,7 +185,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
     with (folder / "log").open("w+b") as log, _serving(folder, log) as (process, url):
         # The store runs now, and a key made beside it is known within a second, as its end is.
         beside = _made_key(folder, "made-beside", "--tenant", "another")
-        _until_ready(url)
+        until_ready(url)
         for path in ("/measures", "/jobs/x", "/limits", "/metrics"):
             refused = httpx.get(url + path, timeout=60)
             assert refused.status_code == 401
@@ -224,7 +200,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
         assert refusal.value.problem.type == "/problems/unknown-batch-reference"
         with Calibrant(url, api_key=before + "x") as client, pytest.raises(ProblemResponse):
             client.job("x")
-        listed = CliRunner().invoke(app, ["keys", "list", "--data", str(folder / "data")]).stdout
+        listed = invoked(None, "keys", "list", "--data", folder / "data").stdout
         assert "made-before" in listed
         for secret in (before, beside):
             text = secret.split("_", 2)[2].encode()
@@ -245,7 +221,7 @@ def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
         (("revoke", "nowhere"), "no key with this id"),
         (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
     ):
-        refused = CliRunner().invoke(app, ["keys", *arguments, *(() if "--redis-url" in arguments else data)])
+        refused = invoked(None, "keys", *arguments, *(() if "--redis-url" in arguments else data))
         assert refused.exit_code in (1, 2)
         assert words in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -257,7 +233,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
         with embedded_server(folder / "store", log=log) as (redis_url, _):
             serving = _serving(folder, log, "--redis-url", redis_url)
             process, url = serving.__enter__()
-            _until_ready(url)
+            until_ready(url)
         try:
             # The service may learn of the end of its store a moment later, within the second that is documented.
             until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 503)
@@ -268,7 +244,7 @@ def test_the_service_answers_503_while_its_store_is_away_and_recovers(folder: Pa
             assert httpx.get(f"{url}/health/live", timeout=60).status_code == 200
             with embedded_server(folder / "store", log=log) as (again, _):
                 assert again == redis_url
-                _until_ready(url)
+                until_ready(url)
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(timeout=120) == 0
         finally:

@@ -33,7 +33,7 @@ def csv(tmp_path: Path) -> Path:
 
 
 def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_gates(csv: Path) -> None:
-    found = subprocess.run(
+    run = subprocess.run(
         [
             sys.executable,
             "-X",
@@ -52,10 +52,10 @@ def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_g
         check=False,
         env=ALONE,
     )
-    assert found.returncode == 4
-    assert found.stdout.startswith(b'{"n":200,')
-    assert found.stdout.endswith(b"}\n")
-    lines = found.stderr.decode().splitlines()
+    assert run.returncode == 4
+    assert run.stdout.startswith(b'{"n":200,')
+    assert run.stdout.endswith(b"}\n")
+    lines = run.stderr.decode().splitlines()
     loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
     assert "calibrant.evaluation" in loaded
     assert not {"torch", "matplotlib", "fastapi", "redis"} & loaded

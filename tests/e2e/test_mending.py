@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -15,6 +16,7 @@ import pytest
 
 from calibrant.client import Calibrant
 from tests.integration.redis_server import answered, until
+from tests.serve_command import serve_command
 from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
@@ -22,21 +24,13 @@ pytestmark = pytest.mark.slow
 P, Y = [0.1, 0.4, 0.6, 0.9] * 10, [0, 1, 0, 1] * 10
 
 
+@dataclass(frozen=True)
 class Served:
     """A ``calibrant serve``: its URL and its children by what they are."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.log, self.data = folder / "log", folder / "data"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "calibrant", "serve", "--port", "0", "--data", str(self.data), *arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        assert self.process.stdout is not None
-        found = re.search(r"http://\S+?:\d+", self.process.stdout.readline().decode())
-        assert found, self.log.read_text()
-        self.url = found[0]
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
 
     def child(self, what: str) -> int | None:
         """The process id of the store, the api or the worker; None while there is none."""
@@ -65,26 +59,18 @@ class Served:
         except httpx.TransportError:
             return False
 
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """A service that the tests of this file share, and that ends as it should."""
-    with store_folder() as folder:
-        served = Served(folder)
-        try:
+    with store_folder() as folder, (folder / "log").open("wb") as log:
+        command, data = [sys.executable, "-m", "calibrant"], ("--data", folder / "data")
+        with serve_command(command, log, *data) as (process, url):
+            served = Served(process, url, folder / "log")
             until(served.ready)
             yield served
-            served.process.send_signal(signal.SIGTERM)
-            assert served.process.wait(timeout=300) == 0
-        finally:
-            served.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=300) == 0
 
 
 def test_a_worker_that_dies_eight_times_leaves_the_api_answering(served: Served) -> None:
@@ -111,11 +97,11 @@ def test_killed_processes_are_restarted_and_no_acknowledged_work_is_lost(served:
     before = served.log.read_text().count("restarting in")
     for number, what in enumerate(["store", "api", "worker"], before + 1):
         with Calibrant(served.url) as client:
-            kept = client.fit("platt", client.upload(P, Y).id, name=f"kept-{what}")
+            fitted = client.fit("platt", client.upload(P, Y).id, name=f"kept-{what}")
         served.kill(what)
         until(served.ready)
         with Calibrant(served.url) as client:
-            assert client.map(f"kept-{what}") == kept
+            assert client.map(f"kept-{what}") == fitted
             assert client.fit("pl", client.upload(P, Y).id, timeout=600).method == "pl"
         assert served.log.read_text().count("restarting in") >= number
 

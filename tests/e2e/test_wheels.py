@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 from calibrant.client import Calibrant
+from tests.serve_command import serve_command
 
 pytestmark = pytest.mark.slow
 
@@ -78,9 +78,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 def _link(packages: Path, *names: str) -> None:
     """Show these installed distributions in another environment, with their metadata and shared libraries."""
     for name in names:
-        found = distribution(name)
-        for top in {file.parts[0] for file in found.files or ()} - {".."}:
-            (packages / top).symlink_to(Path(str(found.locate_file(top))).resolve())
+        package = distribution(name)
+        for top in {file.parts[0] for file in package.files or ()} - {".."}:
+            (packages / top).symlink_to(Path(str(package.locate_file(top))).resolve())
 
 
 @pytest.fixture(scope="module")
@@ -143,36 +143,21 @@ print(json.dumps({
     "line": line,
 }))
 """
-    found = json.loads(library.run(code))
-    assert Path(found["file"]).is_relative_to(library.packages)
-    assert found["installed"] == ["calibrant", "numpy", "scipy"]
-    assert found["line"] == "pip install 'calibrant[torch]'"
+    state = json.loads(library.run(code))
+    assert Path(state["file"]).is_relative_to(library.packages)
+    assert state["installed"] == ["calibrant", "numpy", "scipy"]
+    assert state["line"] == "pip install 'calibrant[torch]'"
 
 
 @pytest.fixture
 def url(server: Environment) -> Iterator[str]:
     """A server of the wheels: API, worker and store."""
     with (server.root / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [server.root / "bin" / "calibrant", "serve", "--port", "0", "--data", server.root / "data"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=server.root,
-            env=server.variables,
-        )
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline().decode()
-            found = re.search(r"http://\S+?:\d+", line)
-            assert found, line + (server.root / "log").read_text("utf-8")
-            yield found[0]
+        command, data = [server.root / "bin" / "calibrant"], ("--data", server.root / "data")
+        with serve_command(command, log, *data, cwd=server.root, env=server.variables) as (process, address):
+            yield address
             process.terminate()
             assert process.wait(timeout=120) == 0
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
 
 
 def test_the_packages_of_the_application_are_those_of_the_wheels(server: Environment) -> None:

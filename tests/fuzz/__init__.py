@@ -68,9 +68,11 @@ def fuzz(
 
 def _prepare(url: str) -> str:
     """Store the batches and the maps that bodies refer to; the id of a batch of each prediction kind, as JSON."""
-    made = [
+    records = [
         httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
         for example in all_examples()
         if example.call in ("POST /batches", "POST /maps") and example.status == 201
     ]
-    return json.dumps({one["prediction_kind"]: one["id"] for one in made if one["id"].startswith("batch_")})
+    return json.dumps(
+        {record["prediction_kind"]: record["id"] for record in records if record["id"].startswith("batch_")}
+    )

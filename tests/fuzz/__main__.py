@@ -20,7 +20,7 @@ with (
     (folder / "log").open("ab") as log,
     stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=admitting()) as running,
 ):
-    found = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
+    of_service = fuzz(running.url, examples=options.examples, phases=options.phases, seed=options.seed)
 with store_folder() as folder, fuzzed_host(folder / "host") as host:
     hosted = fuzz(
         host.url,
@@ -30,6 +30,6 @@ with store_folder() as folder, fuzzed_host(folder / "host") as host:
         document=host.document,
         is_host=True,
     )
-for each in (found, hosted):
-    sys.stdout.write(each.stdout + each.stderr)
-sys.exit(found.returncode or hosted.returncode)
+for run in (of_service, hosted):
+    sys.stdout.write(run.stdout + run.stderr)
+sys.exit(of_service.returncode or hosted.returncode)

@@ -67,27 +67,27 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
         body = body | {"source": _files(body["source"], np.random.default_rng(chosen))}
     kind = "regression" if body.get("prediction_kind") == "regression" else "classification"
     stored = {"batch": batches[kind], "map": KNOWN_MAP}
-    kept: dict[str, Any] = body | {name: stored[name] for name in stored if isinstance(body.get(name), str)}
-    kept |= {"against": [batches[kind]]} if isinstance(body.get("against"), list) else {}
+    fields: dict[str, Any] = body | {name: stored[name] for name in stored if isinstance(body.get(name), str)}
+    fields |= {"against": [batches[kind]]} if isinstance(body.get("against"), list) else {}
     if kind == "regression":
-        return _forecasts(kept, np.random.default_rng(chosen))
+        return _forecasts(fields, np.random.default_rng(chosen))
     if not isinstance(body.get("predictions"), list):
-        return kept
+        return fields
     random = np.random.default_rng(chosen)
     known: dict[str, Mapping[str, Any]] = {"measures": MEASURES, "diagrams": DIAGRAMS}
-    kept |= {
-        name: [_with_option(one, catalogue, random) for one in _names(kept[name])]
+    fields |= {
+        name: [_with_option(choice, catalogue, random) for choice in _names(fields[name])]
         for name, catalogue in known.items()
-        if isinstance(kept.get(name), list)
+        if isinstance(fields.get(name), list)
     }
     rows = _rows(random)
     fitted = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
-    if isinstance(kept.get("method"), str) and isinstance(body.get("labels"), list) and chosen % 5 == 0:
+    if isinstance(fields.get("method"), str) and isinstance(body.get("labels"), list) and chosen % 5 == 0:
         n = len(fitted["predictions"])  # several labels of each row
         p = random.random((n, 3))
         several = {"predictions": p.tolist(), "labels": (random.random((n, 3)) < p).astype(int).tolist()}
-        kept, fitted = kept | {"method": "crc"}, {**fitted, **several}
-    return {name: value for name, value in kept.items() if name not in ("scale", "classes", "options")} | fitted
+        fields, fitted = fields | {"method": "crc"}, {**fitted, **several}
+    return {name: value for name, value in fields.items() if name not in ("scale", "classes", "options")} | fitted
 
 
 def _files(source: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
@@ -102,12 +102,12 @@ def _files(source: dict[str, Any], random: np.random.Generator) -> dict[str, Any
 def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
     """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
     replaced = (*_OF_FORECASTS, "options")
-    kept = {name: value for name, value in body.items() if name not in replaced}
-    kept |= {name: _names(kept[name]) for name in ("measures", "diagrams") if isinstance(kept.get(name), list)}
-    if isinstance(kept.get("map"), str):
-        kept["map"] = KNOWN_DISTRIBUTION_MAP
+    fields = {name: value for name, value in body.items() if name not in replaced}
+    fields |= {name: _names(fields[name]) for name in ("measures", "diagrams") if isinstance(fields.get(name), list)}
+    if isinstance(fields.get("map"), str):
+        fields["map"] = KNOWN_DISTRIBUTION_MAP
     if "batch" in body:
-        return kept
+        return fields
     n = int(random.integers(1, MOST_ROWS))
     scale = float(random.choice(_SCALES))
     centre = scale * random.normal(size=n)
@@ -129,15 +129,15 @@ def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, A
         "times": [str(time) for time in random.permutation(n)],
         "known": [str(time) if random.integers(8) else "" for time in n + random.permutation(n)],
     }
-    if isinstance(kept.get("in_order"), dict):
-        kept["in_order"] = {"half_life": float(random.choice([1e-9, 0.5, 7.0, 1e9])), "shift": float(random.random())}
+    if isinstance(fields.get("in_order"), dict):
+        fields["in_order"] = {"half_life": float(random.choice([1e-9, 0.5, 7.0, 1e9])), "shift": float(random.random())}
     own = {name: rows[name] for name in rows if isinstance(body.get(name), list)}
-    return kept | own | kinds[int(random.integers(len(kinds)))]
+    return fields | own | kinds[int(random.integers(len(kinds)))]
 
 
 def _names(asked: list[Any]) -> list[Any]:
     """Measures or diagrams without the options that were made up, each once."""
-    names = [one.get("name") if isinstance(one, dict) else one for one in asked]
+    names = [choice.get("name") if isinstance(choice, dict) else choice for choice in asked]
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
@@ -157,7 +157,7 @@ def option_value(option: Option, random: np.random.Generator) -> Any:
     if option.members:
         return {}
     if option.most:
-        several = {str(one): one for one in (_one_value(option, random) for _ in range(random.integers(1, 4)))}
+        several = {str(choice): choice for choice in (_one_value(option, random) for _ in range(random.integers(1, 4)))}
         return list(several.values())[: option.most]
     return _one_value(option, random)
 
@@ -199,11 +199,11 @@ def archives(draw: st.DrawFn) -> bytes:
             arrays[name] = np.array(whole, np.int64).astype(draw(_types))
     if draw(st.booleans()):
         arrays["groups"] = np.array(draw(st.lists(st.text(max_size=3), min_size=n, max_size=n)), "<U3")
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             archive.writestr(f"{name}.npy", draw(_saved(array)))
-    body = out.getvalue()
+    body = file.getvalue()
     return body[: draw(st.integers(0, len(body)))] if draw(st.integers(0, 9)) == 9 else body
 
 
@@ -237,9 +237,9 @@ def single_arrays(draw: st.DrawFn) -> bytes:
 @st.composite
 def _saved(draw: st.DrawFn, array: np.ndarray[Any, Any]) -> bytes:
     """An array as NPY; one in ten headers has another shape."""
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    body = out.getvalue()
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    body = file.getvalue()
     if draw(st.integers(0, 9)) < 9:
         return body
     end = 10 + int.from_bytes(body[8:10], "little")

@@ -102,8 +102,8 @@ class Builder:
             self._buildah("rm", container)
 
     def _inspected(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._buildah("inspect", "--type", "image", name))
-        return found
+        image: dict[str, Any] = json.loads(self._buildah("inspect", "--type", "image", name))
+        return image
 
     def _buildah(self, *arguments: str) -> str:
         where = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]

@@ -87,12 +87,12 @@ class Started:
     def command_lines(self) -> str:
         """The command lines of all its processes."""
         namespace = os.readlink(f"/proc/{self.first()}/ns/pid")
-        found = []
+        lines = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if os.readlink(process / "ns" / "pid") == namespace:
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        return "\n".join(found)
+                    lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return "\n".join(lines)
 
     def user(self) -> int:
         """Whom the first process runs as."""

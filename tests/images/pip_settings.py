@@ -30,16 +30,16 @@ def pip_settings() -> PipSettings:
 
 def of_listing(listed: str) -> PipSettings:
     """The settings that ``pip config list`` tells; a variable stands after the files and wins over them."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         if section in ("global", "install", ":env:") and option in _NAMES:
             # Printed as a Python string: line breaks are written as \n.
-            found[option] = " ".join(shlex.split(value)[0].replace("\\n", " ").split())
+            options[option] = " ".join(shlex.split(value)[0].replace("\\n", " ").split())
     mounts: dict[Path, str] = {}
     lines = ["[global]"]
-    for option, value in found.items():
+    for option, value in options.items():
         lines.append(f"{option} = {' '.join(_renamed(part, mounts) for part in value.split())}")
     return PipSettings("\n".join(lines) + "\n", mounts)
 

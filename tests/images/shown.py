@@ -114,8 +114,8 @@ def _calls(url: str, key: str) -> Iterator[str]:
         yield "POST /maps, platt: 201"
         started = time.monotonic()
         asked = {**batch, "method": "averaged", "name": "long"}
-        made = _answer(http.post("/maps", json=asked, headers={"Prefer": "wait=30"}), 201)
-        yield f"POST /maps, averaged, by a job: {made['id']} after {time.monotonic() - started:.1f} s"
+        record = _answer(http.post("/maps", json=asked, headers={"Prefer": "wait=30"}), 201)
+        yield f"POST /maps, averaged, by a job: {record['id']} after {time.monotonic() - started:.1f} s"
         asked = {**batch, "map": "long"}
         after = _answer(http.post("/evaluate", json=asked, headers={"Prefer": "respond-async, wait=30"}), 200)
         yield f"POST /evaluate of it, by a job: ece {after['after']['measures']['ece']['value']:.4f} after"
@@ -132,9 +132,9 @@ def _seen(http: httpx.Client, batch: dict[str, Any]) -> Iterator[str]:
         ("/maps/long/diagram.svg", None, b"<svg"),
         ("/ui/sign-in", None, b"<!doctype html>"),
     ):
-        found = http.get(path) if asked is None else http.post(path, **asked)  # type: ignore[arg-type]
-        _require(found.status_code == 200, f"{path}: {found.status_code} {found.text[:400]}")
-        _require(begins in found.content[:200], f"{path}: begins with {found.content[:40]!r}")
+        answer = http.get(path) if asked is None else http.post(path, **asked)  # type: ignore[arg-type]
+        _require(answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:400]}")
+        _require(begins in answer.content[:200], f"{path}: begins with {answer.content[:40]!r}")
     yield "a PNG of POST /diagrams, an HTML report, the SVG of a map and the page: 200"
 
 

@@ -67,8 +67,8 @@ def free_port() -> int:
 def configured_store(command: list[str], folder: Path, password: str) -> Iterator[ConfiguredStore]:
     """Run the command with ``_SERVER`` in the place of its ``redis-server``."""
     port, data, tools = free_port(), folder / "store", folder / "tools"
-    for made in (data, tools):
-        made.mkdir(exist_ok=True)
+    for folder_of_store in (data, tools):
+        folder_of_store.mkdir(exist_ok=True)
     server = tools / "redis-server"
     server.write_text(_SERVER.format(binary=server_binary(), port=port, data=data), encoding="utf-8")
     server.chmod(0o755)

@@ -26,17 +26,17 @@ class _Awaited:
         method = getattr(self._client, name)
 
         def call(*args: Any, **options: Any) -> Any:
-            made = method(*args, **options)
-            return self._runner.run(made) if inspect.iscoroutine(made) else self._each(made)
+            answer = method(*args, **options)
+            return self._runner.run(answer) if inspect.iscoroutine(answer) else self._each(answer)
 
         return call
 
-    def _each(self, items: AsyncIterator[Any]) -> Iterator[Any]:
+    def _each(self, pages: AsyncIterator[Any]) -> Iterator[Any]:
         async def following() -> Any:
-            return await anext(items, None)
+            return await anext(pages, None)
 
-        while (item := self._runner.run(following())) is not None:
-            yield item
+        while (page := self._runner.run(following())) is not None:
+            yield page
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from redis import Redis
 
 from backend.settings import settings_of, variable_of
+from backend.store.api_keys import ApiKeyStore
 from backend.store.clock import stamp
 from backend.store.jobs.queues import Message
 from backend.store.jobs.runs import Run
@@ -34,6 +35,7 @@ from service.server import Server
 from service.settings import Settings
 from service.stack import Stack, stack
 from tests.integration.redis_server import until_ready
+from tests.integration.visiting import Visitor
 from tests.store_folder import store_folder
 
 #: Each client without it makes one, in a millisecond.
@@ -58,17 +60,48 @@ def while_needed(fixture_name: str, config: pytest.Config) -> Literal["session",
     return "package" if config.option.shuffle_files is None else "session"
 
 
+@contextlib.contextmanager
+def own_service(data: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
+    """A whole service that waits for a busy machine, with these variables; its log lies beside its folder."""
+    variables = {**patient(), **(settings or {})}
+    with (
+        data.with_suffix(".log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=data, log=log, inherited=variables, **options) as running,
+    ):
+        yield running
+
+
+@dataclass(frozen=True)
+class KeyedService:
+    """A service with a key of each tenant, and a client of each key."""
+
+    stack: Stack
+    redis: Redis
+    keys: list[str]
+    clients: list[httpx.Client]
+
+
+@contextlib.contextmanager
+def keyed_service(data: Path, settings: Mapping[str, str], *scopes: tuple[str, str]) -> Iterator[KeyedService]:
+    """A whole service with a key for each tenant and scope."""
+    with data.with_suffix(".log").open("ab") as log, contextlib.ExitStack() as opened:
+        url, _ = opened.enter_context(embedded_server(data, log=log))
+        redis = opened.enter_context(contextlib.closing(connect(url)))
+        keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant, scope in scopes]
+        running = opened.enter_context(own_service(data, settings, redis_url=url))
+        clients = [
+            httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {k}"}, timeout=600) for k in keys
+        ]
+        yield KeyedService(running, redis, keys, [opened.enter_context(client) for client in clients])
+
+
 @pytest.fixture(scope=while_needed)
 def service(folder: Path) -> Iterator[Stack]:
     """The whole service.
 
     Together they leave more monitors than the default quota of a tenant.
     """
-    settings = patient(admitting()) | {"CALIBRANT_MAX_MONITORS": "0"}
-    with (
-        (folder / "service.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "service", log=log, inherited=settings) as running,
-    ):
+    with own_service(folder / "service", admitting() | {"CALIBRANT_MAX_MONITORS": "0"}) as running:
         until_ready(running.url)
         yield running
 
@@ -223,6 +256,18 @@ class SharedApi:
 def shared_api(redis_url: str) -> Iterator[SharedApi]:
     with contextlib.closing(SharedApi(redis_url)) as shared:
         yield shared
+
+
+@pytest.fixture
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    """The address of an API on the Redis of ``store``."""
+    return shared_api.url()
+
+
+@pytest.fixture
+def visitor(url: str) -> Iterator[Visitor]:
+    with Visitor(url) as visitor:
+        yield visitor
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+from tests.integration.threads import in_thread
+
 
 class Reply(NamedTuple):
     """An answer; without a status the connection is cut where it should come."""
@@ -72,11 +74,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def failing(*plan: Reply) -> Iterator[Failing]:
     """The server, while a test needs it."""
-    with Failing(plan) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with in_thread(Failing(plan)) as server:
+        yield server

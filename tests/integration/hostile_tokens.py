@@ -102,17 +102,17 @@ def _other_end(token: str) -> str:
     return token[:-1] + letters[letters.index(token[-1]) ^ 1]
 
 
-def _duplicate(name: str, value: str) -> Callable[[bytes], bytes]:
-    return lambda payload: payload[:-1] + f', "{name}": {value}}}'.encode()
+def _duplicate(name: str, text: str) -> Callable[[bytes], bytes]:
+    return lambda payload: payload[:-1] + f', "{name}": {text}}}'.encode()
 
 
-def _raw(name: str, value: str) -> Callable[[bytes], bytes]:
+def _raw(name: str, text: str) -> Callable[[bytes], bytes]:
     """Replace the value of a claim by any text."""
 
     def change(payload: bytes) -> bytes:
         claims = json.loads(payload)
         claims[name] = "@"
-        return json.dumps(claims).replace('"@"', value).encode()
+        return json.dumps(claims).replace('"@"', text).encode()
 
     return change
 
@@ -298,11 +298,11 @@ HOSTILE: dict[str, tuple[Build, str]] = {
     **{f"no {name}": (_claims(**{name: None}), "claims") for name in ("iss", "sub", "aud", "exp")},
     "an empty payload": (_payload(lambda _: b"{}"), "claims"),
     **{
-        f"exp {value!r}": (_claims(exp=value), "claims")
-        for value in ("9999999999", True, [9999999999], {"at": 1}, "tomorrow", "")
+        f"exp {time!r}": (_claims(exp=time), "claims")
+        for time in ("9999999999", True, [9999999999], {"at": 1}, "tomorrow", "")
     },
-    **{f"nbf {value!r}": (_claims(nbf=value), "claims") for value in _NO_TIMES},
-    **{f"iat {value!r}": (_claims(iat=value), "claims") for value in _NO_TIMES},
+    **{f"nbf {time!r}": (_claims(nbf=time), "claims") for time in _NO_TIMES},
+    **{f"iat {time!r}": (_claims(iat=time), "claims") for time in _NO_TIMES},
     "expired": (lambda issuer: issuer.token(exp=int(time.time()) - 60), "expired"),
     "expired long ago": (_claims(exp=0), "expired"),
     "an end before 1970": (_claims(exp=-1e18), "expired"),

@@ -9,6 +9,8 @@ import socketserver
 import threading
 from collections.abc import Iterator
 
+from tests.integration.threads import in_thread
+
 
 class LossyProxy(socketserver.ThreadingTCPServer):
     """Forwards connections to a port; ``lose`` closes the next one that sends a transaction, after Redis ran it.
@@ -78,12 +80,8 @@ class _Connection(socketserver.BaseRequestHandler):
 @contextlib.contextmanager
 def lossy_proxy(port: int) -> Iterator[LossyProxy]:
     """Run a proxy to a port."""
-    with LossyProxy(port) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever)
-        thread.start()
+    with in_thread(LossyProxy(port)) as proxy:
         try:
             yield proxy
         finally:
             proxy.resume()
-            proxy.shutdown()
-            thread.join()

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from moto.server import ThreadedMotoServer
 
+from tests.integration.threads import in_thread
+
 #: What happens to a request: an answer of a store that limits its rate, one that ends early, or one in tiny pieces.
 Fault = Literal["throttle", "truncate", "slow"]
 BUCKET = "bucket"
@@ -133,15 +135,8 @@ def object_store() -> Iterator[str]:
 @contextlib.contextmanager
 def proxied(behind: str, page: int = 1000) -> Iterator[Proxy]:
     """A proxy of a server, whose lists have pages of some keys."""
-    proxy = Proxy(behind, page)
-    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with in_thread(Proxy(behind, page)) as proxy:
         yield proxy
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
-        thread.join()
 
 
 def put(url: str, key: str, content: bytes) -> None:

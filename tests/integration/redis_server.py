@@ -19,6 +19,7 @@ from redis.exceptions import AuthenticationError
 from backend.store.processes import spawn, stop
 from backend.store.server.connection import UNAVAILABLE
 from backend.store.server.embedded import server_binary
+from tests.integration.responses import code_of
 
 
 class RedisServer:
@@ -152,8 +153,7 @@ def ready(api: httpx.Client) -> bool:
 
 
 def assert_away(answer: httpx.Response) -> None:
-    assert answer.status_code == 503, answer.text
-    assert answer.json()["type"] == "/problems/store-unavailable"
+    assert code_of(answer) == (503, "store-unavailable")
     assert int(answer.headers["retry-after"]) >= 1
 
 

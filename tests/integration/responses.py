@@ -21,6 +21,18 @@ def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:
     return body
 
 
+def text_of(response: httpx.Response, status: int = 200) -> str:
+    """The text of a response with this status, such as a page."""
+    assert response.status_code == status, response.text
+    return response.text
+
+
+def code_of(response: httpx.Response) -> tuple[int, str]:
+    """Status and code of a problem document."""
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
 def problem_of(response: httpx.Response) -> tuple[int, str, str]:
     """Status, code and first place of a problem document: a pointer, ``?parameter`` or ``header:``."""
     assert response.headers["content-type"] == "application/problem+json"

@@ -20,23 +20,23 @@ def load_first_store(redis: Redis) -> dict[str, Any]:
 def load_store(redis: Redis, name: str) -> dict[str, Any]:
     """Write the keys of a file into an empty store; return the file."""
     stored: dict[str, Any] = json.loads((_STORED / name).read_text("utf-8"))
-    for key, found in stored["keys"].items():
-        value = found["value"]
-        if found["type"] == "string":
+    for key, entry_of_key in stored["keys"].items():
+        value = entry_of_key["value"]
+        if entry_of_key["type"] == "string":
             redis.set(key, _bytes(value))
-        elif found["type"] == "hash":
+        elif entry_of_key["type"] == "hash":
             redis.hset(key, mapping=_fields(value))
-        elif found["type"] == "zset":
+        elif entry_of_key["type"] == "zset":
             redis.zadd(key, dict(value))
-        elif found["type"] == "set":
+        elif entry_of_key["type"] == "set":
             redis.sadd(key, *value)
-        elif found["type"] == "stream":
+        elif entry_of_key["type"] == "stream":
             for entry, fields in value:
                 redis.xadd(key, _fields(fields), id=entry)
         else:
             redis.rpush(key, *map(_bytes, value))
-        if "ttl" in found:
-            redis.expire(key, found["ttl"])
+        if "ttl" in entry_of_key:
+            redis.expire(key, entry_of_key["ttl"])
     return stored
 
 

@@ -49,21 +49,21 @@ def test_a_fitted_and_an_imported_map_have_every_field_that_the_caller_sent(
     http: httpx.Client, client: Calibrant, body: dict[str, Any], headers: dict[str, str]
 ) -> None:
     answer = http.post("/maps", json=body | SAID, headers=headers)
-    made = answer.json()
+    answered = answer.json()
     if headers:
         assert answer.status_code == 202
-        made = client.map(str((client.wait(made["id"], timeout=600).result or {})["map"])).to_dict()
-    assert _said(made) == SAID
-    document = http.get(f"/maps/{made['id']}/document").json()
+        record = client.map(str((client.wait(answered["id"], timeout=600).result or {})["map"])).to_dict()
+    assert _said(record) == SAID
+    document = http.get(f"/maps/{record['id']}/document").json()
     assert _said(http.post("/maps/import", json={"document": document} | SAID).json()) == SAID
 
 
 def test_every_field_is_changed_removed_and_listed(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "platt", "name": "changed-about"}).json()
-    without = _said(made)
+    record = http.post("/maps", json=ROWS | {"method": "platt", "name": "changed-about"}).json()
+    without = _said(record)
     assert not any(without.values())
     assert MapChanges.model_fields.keys() == SAID.keys()
-    path = f"/maps/{made['id']}"
+    path = f"/maps/{record['id']}"
     assert _said(patched(http, path, SAID).json()) == SAID
     assert _said(http.get("/maps", params={"name": "changed-about"}).json()["items"][0]) == SAID
     assert _said(patched(http, path, dict.fromkeys(SAID)).json()) == without
@@ -71,17 +71,17 @@ def test_every_field_is_changed_removed_and_listed(http: httpx.Client) -> None:
 
 def test_the_calls_of_the_client_have_every_field(client: Calibrant) -> None:
     forecasts = {name: FORECASTS[name] for name in ("mean", "variance")}
-    made = client.fit("platt", P, Y, **SAID)
+    fitted = client.fit("platt", P, Y, **SAID)
     of_forecasts = client.fit_distribution("variance-scaling", FORECASTS["observed"], **forecasts, **SAID)
-    imported = client.import_map(client.export_map(made.id), **SAID)
+    imported = client.import_map(client.export_map(fitted.id), **SAID)
     described = client.describe(client.fit("platt", P, Y).id, **SAID)
-    for record in (made, of_forecasts, imported, described):
+    for record in (fitted, of_forecasts, imported, described):
         assert _said(record.to_dict()) == SAID
 
 
 def test_the_command_shows_every_field(service: Stack, client: Calibrant) -> None:
-    made = client.fit("platt", P, Y, **SAID)
-    shown = CliRunner().invoke(maps_command, ["show", made.id, "--server", service.url]).stdout
+    fitted = client.fit("platt", P, Y, **SAID)
+    shown = CliRunner().invoke(maps_command, ["show", fitted.id, "--server", service.url]).stdout
     for name, value in SAID.items():
         assert [line for line in shown.splitlines() if name in line and _text(value) in line], name
 
@@ -94,8 +94,8 @@ def test_the_pages_of_a_map_and_of_its_name_show_every_field_and_change_it(redis
             assert visitor.sign_in(key).status_code == 303
         token = {"x-csrf-token": owner.token()}
         fit = ROWS | {"method": "platt", "name": "said"} | SAID
-        made = owner.post("/maps", json=fit, headers=token).json()["id"]
-        path = f"/ui/maps/{made}"
+        map_id = owner.post("/maps", json=fit, headers=token).json()["id"]
+        path = f"/ui/maps/{map_id}"
         for visitor, address in product((owner, reader), (path, "/ui/maps/said")):
             page = html.unescape(visitor.get(address).text)
             assert [name for name, value in SAID.items() if _text(value) not in page] == [], address
@@ -103,7 +103,7 @@ def test_the_pages_of_a_map_and_of_its_name_show_every_field_and_change_it(redis
         changed = {name: {"stage": "next"} if name == "tags" else f"another {name}" for name in SAID}
         form = {name: _text(value) for name, value in changed.items()}
         assert owner.submit(f"{path}/about", form | {"seen": seen}).status_code == 303
-        assert _said(owner.get(f"/maps/{made}").json()) == changed
+        assert _said(owner.get(f"/maps/{map_id}").json()) == changed
 
 
 def _text(value: dict[str, str] | str) -> str:

@@ -29,10 +29,12 @@ from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from schemas.audit import Actor, AuditFact, AuditQuery, Author, ChangeAction
 from service.settings import Settings
+from tests.commands import invoked, succeeded
 from tests.integration.conftest import serving
 from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import redis_server
+from tests.integration.responses import body_of
 from tests.integration.visiting import Visitor
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -70,10 +72,8 @@ def _call(url: str, key: NewKey | None, method: str, path: str, body: object = N
 
 
 def _entries(url: str, key: NewKey | None, query: str = "") -> list[dict[str, Any]]:
-    response = _call(url, key, "GET", f"/audit{query}")
-    assert response.status_code == 200, response.text
-    items: list[dict[str, Any]] = response.json()["items"]
-    return items
+    entries: list[dict[str, Any]] = body_of(_call(url, key, "GET", f"/audit{query}"))["items"]
+    return entries
 
 
 def test_the_five_questions_of_an_auditor_are_answered_by_the_log_alone(url: str, team: dict[str, NewKey]) -> None:
@@ -129,22 +129,22 @@ def test_every_change_of_a_map_has_an_entry_and_the_log_outlives_the_map(service
 def test_changes_of_keys_are_in_the_log_of_their_tenant_without_secrets(
     keys: ApiKeyStore, redis: Redis, redis_url: str
 ) -> None:
-    made = keys.create("ci", tenant="a", scope="maps:promote", rate_limit=5)
-    rotated = keys.rotate(made.record.id, grace=60)
-    keys.revoke(made.record.id)
-    keys.revoke(made.record.id)  # changes nothing
+    created = keys.create("ci", tenant="a", scope="maps:promote", rate_limit=5)
+    rotated = keys.rotate(created.record.id, grace=60)
+    keys.revoke(created.record.id)
+    keys.revoke(created.record.id)  # changes nothing
     arguments = ["keys", "create", "other", "--tenant", "b", "--note", "new team", "--redis-url", redis_url]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    succeeded(None, *arguments)
     entries = list(reversed(_page(redis, "a")))
     assert [entry.action for entry in entries] == ["key-created", "key-rotated", "key-revoked"]
-    assert {entry.key for entry in entries} == {made.record.id}
+    assert {entry.key for entry in entries} == {created.record.id}
     assert (entries[0].after or {})["scope"] == "maps:promote"
     assert (entries[1].before or {})["expires_at"] == [None]
     assert (entries[1].after or {})["expires_at"][0] is not None
     assert (entries[2].after or {})["revoked_at"] is not None
     assert {entry.note for entry in entries} == {"first keys"}
     stored = b"".join(redis.hvals(Keyspace("a").audit_entries()))  # type: ignore[arg-type]
-    for new in (made, rotated):
+    for new in (created, rotated):
         assert new.text.split("_", 2)[2].encode() not in stored
         assert all(secret.digest.encode() not in stored for secret in new.record.secrets)
     other = _page(redis, "b")
@@ -176,7 +176,9 @@ def test_changes_of_a_monitor_are_in_the_log_without_the_secrets_of_its_hooks(
     assert b"token-of-the-path" not in stored
 
 
-def test_who_repeats_a_definition_has_not_configured_the_monitor(url: str, keys: ApiKeyStore, redis: Redis) -> None:
+def test_a_repeated_definition_changes_nobody_who_configured_the_monitor(
+    url: str, keys: ApiKeyStore, redis: Redis
+) -> None:
     first, second = (keys.create(name, tenant="default", scope="write") for name in ("first", "second"))
     definition = {"description": "mail", "hooks": [HOOK], "recalibration": {"least_rows": 500}}
     assert _call(url, first, "POST", "/monitors", {"name": "inbox", **definition}).status_code == 201
@@ -227,10 +229,10 @@ def test_a_note_is_one_line_of_at_most_500_characters(service: Any, note: str, s
         assert note.strip() not in moved.text
 
 
-@pytest.mark.parametrize("value", [b"\xff\xfe", b"caf\xe9"])
-def test_a_note_that_is_not_utf_8_is_refused_and_changes_nothing(service: Any, value: bytes) -> None:
+@pytest.mark.parametrize("note", [b"\xff\xfe", b"caf\xe9"])
+def test_a_note_that_is_not_utf_8_is_refused_and_changes_nothing(service: Any, note: bytes) -> None:
     before = _entries(service.url, None, "?limit=1")
-    refused = httpx.post(service.url + "/maps", json=FIT, headers={b"Calibrant-Note": value}, timeout=60)
+    refused = httpx.post(service.url + "/maps", json=FIT, headers={b"Calibrant-Note": note}, timeout=60)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["header"] == "Calibrant-Note"
     assert _entries(service.url, None, "?limit=1") == before
@@ -310,14 +312,14 @@ def test_the_command_prints_a_table_and_json_lines_and_the_client_sends_a_note(s
     assert shown.exit_code == 0
     assert "map-fitted" in shown.stdout
     assert "ünder review" in shown.stdout
-    lines = CliRunner().invoke(app, [*arguments, "--json", "--most", "1"]).stdout.splitlines()
+    lines = invoked(None, *arguments, "--json", "--most", "1").stdout.splitlines()
     assert [json.loads(line)["note"] for line in lines] == ["ünder review"]
     described = CliRunner().invoke(
         app, ["maps", "alias", "typed", "champion", "1", "--server", service.url], env={"CALIBRANT_NOTE": "go"}
     )
     assert described.exit_code == 0, described.stderr
     assert _entries(service.url, None, "?map=typed&action=alias-moved")[0]["note"] == "go"
-    assert CliRunner().invoke(app, ["audit", "--action", "x", "--server", service.url]).exit_code == 1
+    assert invoked(None, "audit", "--action", "x", "--server", service.url).exit_code == 1
 
 
 def _trail(redis: Redis, tenant: str, entries: int = 100, days: int = 400) -> AuditTrail:

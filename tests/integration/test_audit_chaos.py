@@ -23,8 +23,8 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from schemas.audit import AuditQuery, ChangeRecord
-from service.stack import Stack, stack
-from tests.integration.conftest import patient
+from service.stack import Stack
+from tests.integration.conftest import own_service
 
 pytestmark = pytest.mark.slow
 
@@ -93,8 +93,8 @@ class MapChanges:
 
     def _listed(self, limit: int) -> list[dict[str, Any]]:
         response = self._http.get("/maps", params={"name": self._name, "limit": limit})
-        items: list[dict[str, Any]] = response.json()["items"] if response.is_success else []
-        return items
+        records: list[dict[str, Any]] = response.json()["items"] if response.is_success else []
+        return records
 
 
 def kill(running: Stack) -> None:
@@ -127,9 +127,7 @@ def test_kills_leave_no_change_without_its_entry_and_no_entry_without_its_change
     with (folder / "chaos.log").open("ab") as log, contextlib.ExitStack() as started:
         url, _ = started.enter_context(embedded_server(folder / "chaos", log=log))
         redis = started.enter_context(contextlib.closing(connect(url)))
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=patient())
-        )
+        running = started.enter_context(own_service(folder / "chaos", redis_url=url))
         over = started.enter_context(mending(running))
         clients = [started.enter_context(httpx.Client(base_url=running.url, timeout=60)) for _ in range(4)]
         changes = (MapChanges(http, f"map-{i % 2}").change for i, http in enumerate(clients))

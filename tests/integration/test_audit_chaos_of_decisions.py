@@ -30,8 +30,7 @@ from backend.store.store import Store
 from schemas.audit import ChangeRecord
 from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord
-from service.stack import stack
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 from tests.integration.monitors.receiver import Receiver, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import until
@@ -48,13 +47,13 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.server.connection import connect
 keys = ApiKeyStore(connect(sys.argv[1]))
 while sys.stdin.readline():
-    made = keys.create("churn", tenant="default", scope="maps:read maps:promote", rate_limit=5)
+    key = keys.create("churn", tenant="default", scope="maps:read maps:promote", rate_limit=5)
     print("created", flush=True)
     sys.stdin.readline()
-    keys.rotate(made.record.id, grace=60)
+    keys.rotate(key.record.id, grace=60)
     print("rotated", flush=True)
     sys.stdin.readline()
-    keys.revoke(made.record.id)
+    keys.revoke(key.record.id)
     print("revoked", flush=True)
 """
 
@@ -101,7 +100,7 @@ def _propose(store: Store, record: MonitorRecord, draft: str) -> None:
     except UnknownAlias:
         alias = None
     about = {"name": record.name, "alias": "champion", "champion": None if alias is None else alias.map}
-    data = RecalibrationData(monitor=record.name, rule="evidence", challenger=draft, **about)
+    reasons = RecalibrationData(monitor=record.name, rule="evidence", challenger=draft, **about)
 
     def change(_: MonitorRecord, standing: Standing) -> StandingChange | None:
         if standing.proposal is not None or standing.moving is not None:
@@ -109,9 +108,9 @@ def _propose(store: Store, record: MonitorRecord, draft: str) -> None:
         occasion = Occasion(rule="evidence", number=1)
         proposal = Proposal(
             id=new_id("proposal"), created_at=stamp(), occasion=occasion, map=draft, name=record.name,
-            alias="champion", revision=None if alias is None else alias.revision, found=data,
+            alias="champion", revision=None if alias is None else alias.revision, found=reasons,
         )  # fmt: skip
-        entry = step_of("challenger-proposed", 0.0, occasion, data)
+        entry = step_of("challenger-proposed", 0.0, occasion, reasons)
         return StandingChange(standing.model_copy(update={"proposal": proposal}), [], [entry])
 
     Standings(store.redis, store.keys, record).change(change)
@@ -151,17 +150,15 @@ class KeyCommand:
 
 def test_kills_leave_the_whole_history_of_keys_monitors_decisions_and_hooks(folder: Path) -> None:
     allowed = {"CALIBRANT_WEBHOOK_HOSTS": "http://127.0.0.1", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES": "127.0.0.0/8"}
-    data = folder / "decisions"
+    directory = folder / "decisions"
     with (folder / "decisions.log").open("ab") as log, contextlib.ExitStack() as started:
-        url, _ = started.enter_context(embedded_server(data, log=log))
+        url, _ = started.enter_context(embedded_server(directory, log=log))
         redis = started.enter_context(contextlib.closing(connect(url)))
         receiver = started.enter_context(receiving())
         key = ApiKeyStore(redis).create("operator", tenant="default", scope="admin", rate_limit=0).text
         store = Store.of(redis)
         record = monitor(store, name="decided", recalibration={"policy": "propose", "name": "decided"})
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=data, log=log, redis_url=url, inherited=patient() | allowed)
-        )
+        running = started.enter_context(own_service(directory, allowed, redis_url=url))
         headers = {"Authorization": f"Bearer {key}"}
         clients = [httpx.Client(base_url=running.url, timeout=60, trust_env=False, headers=headers) for _ in range(4)]
         callers = [Caller(started.enter_context(http)) for http in clients]
@@ -187,7 +184,7 @@ def test_kills_leave_the_whole_history_of_keys_monitors_decisions_and_hooks(fold
         _check_receiver(redis, receiver)
         mended.set()
     # The commands and the service have ended, so that nothing changes any more.
-    with (folder / "decisions.log").open("ab") as log, embedded_server(data, log=log) as (url, _):
+    with (folder / "decisions.log").open("ab") as log, embedded_server(directory, log=log) as (url, _):
         redis = connect(url)
         entries = log_of(redis)
         _check_keys(redis, entries)

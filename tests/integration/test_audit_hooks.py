@@ -28,8 +28,7 @@ from calibrant.client import Calibrant
 from schemas.audit import AuditFact, AuditQuery, ChangeRecord
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
 from service.settings import Settings
-from service.stack import stack
-from tests.integration.conftest import patient, serving
+from tests.integration.conftest import own_service, serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.test_deliveries import HUSH, NAME, SECRET, means
 
@@ -38,8 +37,8 @@ FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels"
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
+    with receiving() as hooks:
+        yield hooks
 
 
 @pytest.fixture
@@ -169,12 +168,12 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
     url = f"https://{NAME}/token-{HUSH}"
     with serving(Settings(redis_url, webhook_hosts=NAME)) as served:
         with Calibrant(served, api_key=admin) as client:
-            made = client.audit_hook("siem", url)
-            assert made.secret is not None
+            created = client.audit_hook("siem", url)
+            assert created.secret is not None
             again = client.audit_hook("siem", url)
             listed = client.audit_hooks()
             assert [hook.secret for hook in (again, *listed)] == [None, None]
-            assert {hook.url for hook in (made, again, *listed)} == {f"https://{NAME}/..."}
+            assert {hook.url for hook in (created, again, *listed)} == {f"https://{NAME}/..."}
             log = list(client.audit_log())
             assert [entry.action for entry in log[:2]] == ["audit-hook-set", "key-created"]
             client.audit_hook("siem", url, secret=SECRET)
@@ -205,7 +204,7 @@ def test_hooks_need_the_scope_admin_and_never_show_their_secrets(redis: Redis, r
             assert made_status == (200 if number < MAX_AUDIT_HOOKS - 1 else 429)
     stored = b"".join(cast(list[bytes], redis.hvals(Keyspace("a").audit_entries())))
     assert HUSH.encode() not in stored
-    assert (made.secret or "").encode() not in stored
+    assert (created.secret or "").encode() not in stored
 
 
 def test_the_command_sets_lists_and_deletes_hooks_and_prints_a_new_secret_once(redis: Redis, redis_url: str) -> None:
@@ -217,10 +216,10 @@ def test_the_command_sets_lists_and_deletes_hooks_and_prints_a_new_secret_once(r
             arguments = ("audit-hooks", *arguments, "--server", served)
             return CliRunner().invoke(app, arguments, env={"CALIBRANT_API_KEY": key, **variables})
 
-        made = run("set", "siem", url)
-        assert made.exit_code == 0, made.stderr
-        assert made.stdout.startswith("whsec_")
-        assert HUSH not in made.output
+        created = run("set", "siem", url)
+        assert created.exit_code == 0, created.stderr
+        assert created.stdout.startswith("whsec_")
+        assert HUSH not in created.output
         assert run("set", "siem", url, CALIBRANT_HOOK_SECRET=SECRET).stdout == ""
         assert json.loads(run("set", "siem", url, "--json").stdout)["secret"] is None
         listed = run("list")
@@ -237,11 +236,8 @@ def test_the_command_sets_lists_and_deletes_hooks_and_prints_a_new_secret_once(r
 @pytest.mark.slow
 def test_a_worker_sends_the_changes_of_a_running_service(folder: Path, receiver: Receiver) -> None:
     allowed = {"CALIBRANT_WEBHOOK_HOSTS": "http://127.0.0.1", "CALIBRANT_WEBHOOK_PRIVATE_ADDRESSES": "127.0.0.0/8"}
-    with (folder / "hooks.log").open("ab") as log, contextlib.ExitStack() as started:
-        data = folder / "hooks"
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient() | allowed)
-        )
+    with contextlib.ExitStack() as started:
+        running = started.enter_context(own_service(folder / "hooks", allowed))
         with Calibrant(running.url, note="to the SIEM") as client:
             client.audit_hook("siem", f"http://127.0.0.1:{receiver.port}/in")
             client.fit("identity", name="spam", predictions=[0.1, 0.9], labels=[0, 1])
@@ -257,8 +253,8 @@ def test_a_clock_that_was_set_back_by_days_stops_no_hook(store: Store, receiver:
     # As if these entries had been written, and sent, by a clock that was ten days ahead.
     for (entry, score), serial in zip(_scores(store), (1, 2), strict=True):
         ahead = f"audit_{int(score) + 864_000_000:012x}{serial:010x}00000000"
-        data = store.redis.hget(store.keys.audit_entries(), entry.decode())
-        store.redis.hset(store.keys.audit_entries(), ahead, data)
+        stored = store.redis.hget(store.keys.audit_entries(), entry.decode())
+        store.redis.hset(store.keys.audit_entries(), ahead, stored)
         store.redis.zadd(store.keys.audit(), {ahead: score + 864_000_000})
         store.redis.zrem(store.keys.audit(), entry)
         _hooks(store).note(_hooks(store).get("siem"), _progress(store).model_copy(update={"sent": ahead}))

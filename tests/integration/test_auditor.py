@@ -24,6 +24,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import redis_server, until
+from tests.integration.responses import body_of, text_of
 from tests.integration.test_oidc import bearer, settings_of
 from tests.integration.token_issuer import TokenIssuer, token_issuer
 
@@ -68,10 +69,8 @@ def _sent(api: httpx.Client, method: str, path: str, credential: str, **about: A
 
 
 def _log(api: httpx.Client, reader: NewKey, **query: str) -> list[dict[str, Any]]:
-    response = _sent(api, "GET", "/audit", reader.text, params=query)
-    assert response.status_code == 200, response.text
-    items: list[dict[str, Any]] = response.json()["items"]
-    return items
+    entries: list[dict[str, Any]] = body_of(_sent(api, "GET", "/audit", reader.text, params=query))["items"]
+    return entries
 
 
 def _fit(api: httpx.Client, key: NewKey, note: str = "") -> None:
@@ -172,11 +171,11 @@ def test_filters_find_the_changes_of_a_key_and_of_a_request(
     assert [(entry["action"], entry["note"]) for entry in by_id] == [("map-fitted", "nightly")]
     assert by_id == _log(api, auditor, actor="fitter")
     assert _log(api, auditor, key=keys["fitter"].record.id, request_id="release-1") == []
-    for option, value, action in (
+    for option, wanted, action in (
         ("--key", keys["fitter"].record.id, "key-rotated"),
         ("--request-id", "release-1", "alias-moved"),
     ):
-        arguments = ["audit", option, value, "--most", "1", "--json", "--server", str(api.base_url)]
+        arguments = ["audit", option, wanted, "--most", "1", "--json", "--server", str(api.base_url)]
         shown = CliRunner().invoke(command, arguments, env={"CALIBRANT_API_KEY": auditor.text})
         assert json.loads(shown.stdout)["action"] == action, shown.stderr
 
@@ -191,11 +190,10 @@ def test_definitions_of_monitors_are_in_the_log_only_for_those_who_may_read_moni
     assert definition[0]["monitor_id"] == definition[0]["after"]["id"]
     auditor = keys["auditor"].text
     for accept in ("application/json", "application/jsonl"):
-        whole = _sent(api, "GET", "/audit", auditor, headers={"Accept": accept})
-        assert whole.status_code == 200
-        assert "key-created" in whole.text
-        assert "inbox" not in whole.text
-        assert "Basel" not in whole.text
+        whole = text_of(_sent(api, "GET", "/audit", auditor, headers={"Accept": accept}))
+        assert "key-created" in whole
+        assert "inbox" not in whole
+        assert "Basel" not in whole
     refused = _sent(api, "GET", "/audit", auditor, params={"action": "monitor-created"})
     assert refused.status_code == 403
     assert 'scope="monitors:read"' in refused.headers["WWW-Authenticate"]

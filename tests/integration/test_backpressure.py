@@ -31,7 +31,7 @@ from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import claimed, serving, submitted
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, code_of
 
 ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}
 ASYNC = {"Prefer": "respond-async"}
@@ -53,10 +53,6 @@ def _post(http: httpx.Client, **headers: str) -> httpx.Response:
     return http.post("/evaluate", json=ROWS, headers=ASYNC | headers)
 
 
-def _refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["type"].removeprefix("/problems/")
-
-
 def _measured(redis: Redis, *, apart: float, ends: int = 30) -> None:
     """Have jobs ended so many seconds apart, all of which had waited, the last of them now."""
     moment = now().timestamp()
@@ -69,7 +65,7 @@ def test_fifty_concurrent_posts_queue_exactly_the_bound_of_the_tenant(redis: Red
         answers = list(threads.map(lambda _: _post(api), range(MANY)))
         assert Counter(answer.status_code for answer in answers) == {202: 10, 429: MANY - 10}
         refused = [answer for answer in answers if answer.status_code == 429]
-        assert {_refusal(answer) for answer in refused} == {(429, "too-many-jobs")}
+        assert {code_of(answer) for answer in refused} == {(429, "too-many-jobs")}
         assert {answer.headers["Retry-After"] for answer in refused} == {str(FOR_PLACE)}
         # Nothing of a request that was refused is stored.
         assert redis.zcard(Keyspace().batches()) == 10
@@ -82,8 +78,8 @@ def test_fifty_concurrent_posts_queue_exactly_the_bound_of_the_tenant(redis: Red
 
 
 def test_the_bound_of_all_jobs_holds_over_tenants_and_processes(redis: Redis, redis_url: str) -> None:
-    made = ApiKeyStore(redis)
-    keys = [made.create(name, tenant=name, scope="write").text for name in ("one", "other")]
+    key_store = ApiKeyStore(redis)
+    keys = [key_store.create(name, tenant=name, scope="write").text for name in ("one", "other")]
     with (
         _api(redis_url, max_queued_jobs=7) as first,
         _api(redis_url, max_queued_jobs=7) as second,
@@ -96,7 +92,7 @@ def test_the_bound_of_all_jobs_holds_over_tenants_and_processes(redis: Redis, re
         answers = list(threads.map(post, range(MANY)))
         assert Counter(answer.status_code for answer in answers) == {202: 7, 503: MANY - 7}
         refused = [answer for answer in answers if answer.status_code == 503]
-        assert {_refusal(answer) for answer in refused} == {(503, "queue-full")}
+        assert {code_of(answer) for answer in refused} == {(503, "queue-full")}
         assert {answer.headers["Retry-After"] for answer in refused} == {str(FOR_PLACE)}
         stores = [Store.of(redis, tenant) for tenant in ("one", "other")]
         unended = {store.keys.tenant: store.charges.queued_jobs() for store in stores}
@@ -117,10 +113,10 @@ def test_a_bound_of_none_bounds_nothing(redis: Redis, redis_url: str) -> None:
 def test_a_request_that_is_refused_for_its_bytes_takes_no_place(redis: Redis, redis_url: str) -> None:
     with _api(redis_url, quota_bytes=10, quota_jobs=1) as api:
         for _ in range(2):
-            assert _refusal(_post(api)) == (429, "quota-exceeded")
+            assert code_of(_post(api)) == (429, "quota-exceeded")
         assert redis.keys("*taken-places*") == []
         gone = api.post("/maps", json={"batch": "batch_gone", "method": "pl"})
-        assert _refusal(gone) == (422, "unknown-batch-reference")
+        assert code_of(gone) == (422, "unknown-batch-reference")
 
 
 def test_a_refused_request_may_be_resent_with_its_idempotency_key(redis: Redis, redis_url: str) -> None:

@@ -34,8 +34,7 @@ from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
-from service.stack import stack
-from tests.integration.conftest import patient, serving
+from tests.integration.conftest import own_service, serving
 from tests.integration.monitors.stored import fill_monitor
 from tests.integration.stored import load_first_store
 
@@ -109,9 +108,9 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
         "stream": lambda key: [fields for _, fields in cast(Any, redis.xrange(key))],
         "list": lambda key: redis.lrange(key, 0, -1),
     }
-    found = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
+    names = {cast(bytes, key).decode() for key in redis.scan_iter("calibrant:*")}
     keys = sorted(
-        found - {Shared.work(), Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()}
+        names - {Shared.work(), Shared.job_counts(), Shared.busy_since(), Shared.ends("fits"), Shared.chores_due()}
     )
     # Hooks of the audit log, which are not in a backup, do not get the entries of one.
     keys = [key for key in keys if not key.endswith((":audit-order", ":audit-serial"))]
@@ -125,9 +124,9 @@ def _snapshot(redis: Redis) -> dict[str, Any]:
 
 
 def _backup(redis: Redis, **how: Any) -> io.BytesIO:
-    out = io.BytesIO()
-    write_backup(redis, out, **how)
-    return out
+    file = io.BytesIO()
+    write_backup(redis, file, **how)
+    return file
 
 
 def _moved(redis: Redis, **how: Any) -> Restored:
@@ -202,14 +201,14 @@ def test_restored_maps_apply_bit_for_bit_and_are_found_by_all_that_they_were_lis
 
 
 def test_a_key_is_taken_after_a_restore_and_its_secret_stands_nowhere(redis: Redis, redis_url: str) -> None:
-    made = ApiKeyStore(redis).create("ci", tenant="solo", scope="write")
-    secret = made.text.split("_", 2)[2]
+    created = ApiKeyStore(redis).create("ci", tenant="solo", scope="write")
+    secret = created.text.split("_", 2)[2]
     file = _backup(redis)
     assert secret.encode() not in ZstdDecompressor().stream_reader(io.BytesIO(file.getvalue())).read()
     redis.flushall()
     restore(redis, file, merge=False)
     with serving(Settings(redis_url)) as url:
-        for key, status in ((made.text, 200), (f"{made.text}x", 401)):
+        for key, status in ((created.text, 200), (f"{created.text}x", 401)):
             answer = httpx.get(f"{url}/maps", headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert answer.status_code == status
 
@@ -289,14 +288,16 @@ def test_a_backup_of_the_first_version_is_restored_as_todays(redis: Redis, api: 
 def test_jobs_queued_by_the_first_version_run_after_a_restore(redis: Redis, folder: Path) -> None:
     first = load_first_store(redis)
     (queued,) = (job_id for job_id, record in first["jobs"].items() if record["status"] == "queued")
-    file, data = _backup(redis), folder / "restored"
-    with (folder / "restored.log").open("ab") as log:
-        with embedded_server(data, log=log) as (url, _), Redis.from_url(url) as other:
-            restore(other, file, merge=False)
-        service = stack(host="127.0.0.1", port=0, data=data, log=log, inherited=patient())
-        with service as running, Calibrant(running.url) as client:
-            assert client.wait(queued, timeout=600).status == "succeeded"
-            assert client.map("ham").version == 2
+    file, directory = _backup(redis), folder / "restored"
+    with (
+        (folder / "restored.log").open("ab") as log,
+        embedded_server(directory, log=log) as (url, _),
+        Redis.from_url(url) as other,
+    ):
+        restore(other, file, merge=False)
+    with own_service(directory) as running, Calibrant(running.url) as client:
+        assert client.wait(queued, timeout=600).status == "succeeded"
+        assert client.map("ham").version == 2
 
 
 def test_a_file_that_was_cut_off_anywhere_is_refused_before_anything_is_written(redis: Redis) -> None:
@@ -369,9 +370,9 @@ def test_a_line_without_end_is_not_read_as_a_whole(monkeypatch: pytest.MonkeyPat
 
 
 def test_two_backups_in_one_file_are_refused(redis: Redis) -> None:
-    one = _backup(redis).getvalue()
+    whole = _backup(redis).getvalue()
     with pytest.raises(DamagedBackup, match="do not match the last line"):
-        list(read_lines(io.BytesIO(one + one)))
+        list(read_lines(io.BytesIO(whole + whole)))
 
 
 def test_a_backup_of_a_later_format_is_refused(redis: Redis) -> None:
@@ -393,8 +394,8 @@ def test_a_backup_of_a_later_format_is_refused(redis: Redis) -> None:
 def test_an_unreadable_document_is_refused_before_anything_is_written(
     redis: Redis, kind: str, record: dict[str, Any], error: type[StorageError]
 ) -> None:
-    out = io.BytesIO()
-    writer = BackupWriter(out)
+    file = io.BytesIO()
+    writer = BackupWriter(file)
     life = {"life": None} if kind in ("job", "batch") else {}
     for stored in (_map(version=1).model_dump(), record):
         named = kind if stored is record else "map"
@@ -402,7 +403,7 @@ def test_an_unreadable_document_is_refused_before_anything_is_written(
         writer.add(Text(named, orjson.dumps(line)))
     writer.end()
     with pytest.raises(error):
-        restore(redis, out, merge=False)
+        restore(redis, file, merge=False)
     assert redis.dbsize() == 0
 
 
@@ -536,17 +537,17 @@ def test_a_large_store_is_never_in_memory_as_a_whole(redis: Redis, store: Store)
 
 def test_a_file_is_its_owners_alone_and_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "backup"
-    with new_file(path, force=False) as out:
-        out.write(b"first")
+    with new_file(path, force=False) as file:
+        file.write(b"first")
         assert not path.exists()
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"first", 0o600)
     with pytest.raises(FileExistsError), new_file(path, force=False):
         pass
-    with contextlib.suppress(ZeroDivisionError), new_file(path, force=True) as out:
-        out.write(b"second")
+    with contextlib.suppress(ZeroDivisionError), new_file(path, force=True) as file:
+        file.write(b"second")
         raise ZeroDivisionError
     assert path.read_bytes() == b"first"
-    with new_file(path, force=True) as out:
-        out.write(b"third")
+    with new_file(path, force=True) as file:
+        file.write(b"third")
     assert path.read_bytes() == b"third"
     assert [p.name for p in tmp_path.iterdir()] == ["backup"]

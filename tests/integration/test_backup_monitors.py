@@ -25,22 +25,22 @@ from tests.integration.test_backup import _snapshot
 
 
 def _backup(redis: Redis) -> io.BytesIO:
-    out = io.BytesIO()
-    write_backup(redis, out)
-    return out
+    file = io.BytesIO()
+    write_backup(redis, file)
+    return file
 
 
 def test_monitors_come_back_as_they_were(redis: Redis, store: Store) -> None:
     records = [fill_monitor(store), fill_monitor(Store.of(redis, "other"))]
     before = _snapshot(redis)
     assert len(before) > 50
-    due = {cast(bytes, one) for one in redis.zrange(Shared.chores_due(), 0, -1)}
+    due = {cast(bytes, chore) for chore in redis.zrange(Shared.chores_due(), 0, -1)}
     file = _backup(redis)
     redis.flushall()
     restored = restore(redis, file, merge=False)
     assert (restored.written, restored.left) == ({"monitor": 2, "audit": 2}, {})
     assert _snapshot(redis) == before
-    asked = {cast(bytes, one) for one in redis.zrange(Shared.chores_due(), 0, -1)}
+    asked = {cast(bytes, chore) for chore in redis.zrange(Shared.chores_due(), 0, -1)}
     looks = {f"look:{tenant}:{r.id}".encode() for tenant, r in zip(("default", "other"), records, strict=True)}
     assert asked == due | looks
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -24,7 +23,7 @@ from schemas.jobs import FINAL
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.packed import npy, npz
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}
 
@@ -44,8 +43,8 @@ def test_many_producers_at_once_lose_and_double_no_row(api: httpx.Client, store:
     producers, appends, rows = 8, 25, 7
     total = producers * appends * rows
     batch = _batch(api)
-    values = (np.arange(total) + 0.5) / total  # each row is known by its prediction
-    parts = values.reshape(producers, appends, rows)
+    predictions = (np.arange(total) + 0.5) / total  # each row is known by its prediction
+    parts = predictions.reshape(producers, appends, rows)
 
     def produce(producer: int) -> int:
         chance, sent = random.Random(producer), 0
@@ -67,12 +66,12 @@ def test_many_producers_at_once_lose_and_double_no_row(api: httpx.Client, store:
     assert sent > producers * appends
     record, arrays = store.batches.arrays(batch["id"])
     assert (record.n, record.parts) == (4 + total, 1 + producers * appends)
-    np.testing.assert_array_equal(np.sort(arrays["predictions"][4:]), values)
+    np.testing.assert_array_equal(np.sort(arrays["predictions"][4:]), predictions)
     np.testing.assert_array_equal(arrays["labels"][4:], arrays["predictions"][4:] > 0.5)
-    found = arrays["predictions"][4:].reshape(-1, rows)
-    np.testing.assert_array_equal(found[np.argsort(found[:, 0])], parts.reshape(-1, rows))
+    stored = arrays["predictions"][4:].reshape(-1, rows)
+    np.testing.assert_array_equal(stored[np.argsort(stored[:, 0])], parts.reshape(-1, rows))
     assert record.label_counts == np.bincount(arrays["labels"]).tolist()
-    assert record.bytes == sum(len(data) for field, data in _fields(store, batch["id"]).items() if b":" in field)
+    assert record.bytes == sum(len(content) for field, content in _fields(store, batch["id"]).items() if b":" in field)
 
 
 def _fields(store: Store, batch_id: str) -> dict[bytes, bytes]:
@@ -88,10 +87,10 @@ def test_rounded_rows_are_appended_to_exact_ones_and_evaluated_with_them(api: ht
     assert np.abs(rounded.sum(axis=1) - 1).max() > 1e-4
     batch = _batch(api, {"predictions": p[:30].tolist(), "labels": y[:30]})
     assert _append(api, batch["id"], {"predictions": rounded.tolist(), "labels": y[30:]}).json()["n"] == 60
-    found = api.post("/evaluate", json={"batch": batch["id"], "measures": ["brier"]}).json()
+    report = api.post("/evaluate", json={"batch": batch["id"], "measures": ["brier"]}).json()
     whole = np.concatenate([p[:30], rounded / rounded.sum(axis=1, keepdims=True)])
     expected = api.post("/evaluate", json={"predictions": whole.tolist(), "labels": y, "measures": ["brier"]}).json()
-    assert found["measures"]["brier"]["value"] == pytest.approx(expected["measures"]["brier"]["value"], abs=1e-12)
+    assert report["measures"]["brier"]["value"] == pytest.approx(expected["measures"]["brier"]["value"], abs=1e-12)
 
 
 def test_without_a_key_each_append_counts(api: httpx.Client) -> None:
@@ -201,8 +200,8 @@ def test_rows_that_a_job_stores_equal_those_of_a_batch(api: httpx.Client, store:
     queued = store.batches.record(store.jobs.get(job["id"]).spec["batch"])
     differ = {"id", "created_at", "expires_at"}
     assert queued.model_dump(exclude=differ) == batch.model_dump(exclude=differ)
-    (_, one), (_, other) = (store.batches.arrays(record.id) for record in (queued, batch))
-    assert {name: (a.dtype, a.tolist()) for name, a in one.items()} == {
+    (_, of_job), (_, other) = (store.batches.arrays(record.id) for record in (queued, batch))
+    assert {name: (a.dtype, a.tolist()) for name, a in of_job.items()} == {
         name: (a.dtype, a.tolist()) for name, a in other.items()
     }
 
@@ -255,9 +254,8 @@ def test_a_batch_of_the_first_format_is_read_and_appended_to(api: httpx.Client, 
     }
     fields: dict[Any, Any] = {"record": json.dumps(record)}
     for name in ("predictions", "labels"):
-        out = io.BytesIO()
-        np.save(out, np.array(ROWS[name]))
-        fields |= {f"{name}:0": out.getvalue()[:140], f"{name}:1": out.getvalue()[140:]}
+        array = npy(ROWS[name])
+        fields |= {f"{name}:0": array[:140], f"{name}:1": array[140:]}
     redis.hset(Keyspace().batch("batch_old"), mapping=fields)
     redis.expire(Keyspace().batch("batch_old"), 60)
     assert api.get("/batches/batch_old").json()["n"] == 4

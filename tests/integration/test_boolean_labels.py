@@ -8,8 +8,9 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.body_formats import CSV, JSON, NPY, NPZ, WITH_NULL, WRITE_ARRAYS, WRITE_ROWS, arrow_of, npz_of
+from tests.body_formats import CSV, JSON, NPY, NPZ, WITH_NULL, WRITE_ARRAYS, WRITE_ROWS
 from tests.integration.responses import problem_of
+from tests.packed import arrow, npz
 
 RANDOM = np.random.default_rng(1)
 P = RANDOM.uniform(size=300)
@@ -43,7 +44,7 @@ def test_boolean_labels_are_stored_and_fitted_as_numbers(http: httpx.Client, kin
             for y in (Y, Y.astype(int))
         ]
     else:
-        fits = [_send(http, "/maps", kind, each, **query).json() for each in (rows, whole)]
+        fits = [_send(http, "/maps", kind, body, **query).json() for body in (rows, whole)]
     assert fits[0]["digest"] == fits[1]["digest"]
 
 
@@ -92,7 +93,7 @@ def test_other_booleans_are_refused(http: httpx.Client, field: str) -> None:
 def test_empty_cells_beside_words_and_nulls_are_refused(http: httpx.Client) -> None:
     text = b"predictions,labels\n0.5,true\n0.5,\n"
     assert problem_of(http.post("/evaluate", content=text, headers={"Content-Type": CSV}))[2] == "/labels/1"
-    body = arrow_of({"predictions": [0.5, 0.5], "labels": [True, None]})
+    body = arrow({"predictions": [0.5, 0.5], "labels": [True, None]})
     sent = http.post("/evaluate", content=body, headers={"Content-Type": "application/vnd.apache.arrow.stream"})
     assert problem_of(sent)[1:] == ("not-a-number", "/labels/1")
 
@@ -126,7 +127,7 @@ def test_a_monitor_of_several_classes_refuses_booleans(http: httpx.Client, kind:
 
 def test_a_monitor_of_several_classes_refuses_an_array_of_booleans(http: httpx.Client) -> None:
     path = _monitor(http, "many-npz", n_classes=3)
-    body = npz_of(predictions=np.full((2, 3), 1 / 3), labels=np.array([True, False]))
+    body = npz(predictions=np.full((2, 3), 1 / 3), labels=np.array([True, False]))
     assert problem_of(http.post(path, content=body, headers={"Content-Type": NPZ}))[1] == "not-a-number"
 
 

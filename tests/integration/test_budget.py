@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, redis_server, until
 from tests.integration.test_workers import supervisor
+from tests.packed import npz
 
 #: The store's memory; the budget is three quarters of it, a tenant's share half of that.
 MEMORY = 64 << 20
@@ -51,8 +51,8 @@ def _api(server: RedisServer, **settings: Any) -> Iterator[httpx.Client]:
 
 def _keys(server: RedisServer, *tenants: str, scope: Scope = "admin") -> list[dict[str, str]]:
     with connect(server.url) as redis:
-        made = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant in tenants]
-    return [{"Authorization": f"Bearer {key}"} for key in made]
+        texts = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant in tenants]
+    return [{"Authorization": f"Bearer {key}"} for key in texts]
 
 
 def _metric(api: httpx.Client, name: str, **headers: str) -> float:
@@ -62,9 +62,8 @@ def _metric(api: httpx.Client, name: str, **headers: str) -> float:
 
 def _body(n: int = 110_000) -> bytes:
     """A batch that takes about 1.8 MB."""
-    random, out = np.random.default_rng(0), io.BytesIO()
-    np.savez(out, predictions=random.random(n), labels=(random.random(n) < 0.5).astype(np.int64))
-    return out.getvalue()
+    random = np.random.default_rng(0)
+    return npz(predictions=random.random(n), labels=(random.random(n) < 0.5).astype(np.int64))
 
 
 def _post(api: httpx.Client, body: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -91,38 +90,38 @@ def _assert_full(answer: httpx.Response) -> str:
 
 @pytest.mark.slow
 def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisServer) -> None:
-    one, other = _keys(server, "one", "other")
+    full, other = _keys(server, "one", "other")
     with _api(server) as api:
-        until(lambda: _metric(api, "calibrant_store_budget_bytes", **one) == BUDGET)
-        stored, refused = _fill(api, one)
+        until(lambda: _metric(api, "calibrant_store_budget_bytes", **full) == BUDGET)
+        stored, refused = _fill(api, full)
         assert "this tenant may store" in _assert_full(refused)
         assert "other" not in refused.text
         assert len(_body()) * len(stored) < 0.9 * BUDGET
         # Less than a refused batch is left; small ones fill it. Then whatever would store something is refused.
         for body in map(_body, (20_000, 2_000, 200)):
-            until(lambda body=body: _post(api, body, one).status_code == 507)  # type: ignore[misc]
-        until(lambda: api.post("/maps", json=ROWS | {"method": "platt"}, headers=one).status_code == 507)
-        _assert_full(api.post("/maps/import", json={}, headers=one))
-        _assert_full(api.post("/evaluate", json=ROWS | {"measures": ["ece"]}, headers=one | JOB))
-        _assert_full(api.post("/evaluate", json=ROWS, headers=one | {"Idempotency-Key": "once"}))
-        _assert_full(api.post("/monitors", json={"name": "m"}, headers=one))
-        assert api.post("/evaluate", json=ROWS, headers=one).status_code == 200
-        assert api.get("/batches", headers=one).status_code == 200
+            until(lambda body=body: _post(api, body, full).status_code == 507)  # type: ignore[misc]
+        until(lambda: api.post("/maps", json=ROWS | {"method": "platt"}, headers=full).status_code == 507)
+        _assert_full(api.post("/maps/import", json={}, headers=full))
+        _assert_full(api.post("/evaluate", json=ROWS | {"measures": ["ece"]}, headers=full | JOB))
+        _assert_full(api.post("/evaluate", json=ROWS, headers=full | {"Idempotency-Key": "once"}))
+        _assert_full(api.post("/monitors", json={"name": "m"}, headers=full))
+        assert api.post("/evaluate", json=ROWS, headers=full).status_code == 200
+        assert api.get("/batches", headers=full).status_code == 200
         assert _post(api, _body(), other).status_code == 201
         assert api.post("/maps", json=ROWS | {"method": "platt"}, headers=other).status_code == 201
         assert api.get("/health/ready").json() == {"status": "ok"}
         # Another process, and one that starts on a store that is filled already, holds the tenant to its share too.
         with _api(server) as later:
-            until(lambda: _post(later, _body(), one).status_code == 507)
+            until(lambda: _post(later, _body(), full).status_code == 507)
             assert _post(later, _body(), other).status_code == 201
         # The later process let some in before it had looked at the store, so all but one are deleted.
-        listed = [batch["id"] for batch in api.get("/batches?limit=100", headers=one).json()["items"]]
+        listed = [batch["id"] for batch in api.get("/batches?limit=100", headers=full).json()["items"]]
         for batch in set(listed) - {stored[0]}:
-            assert api.delete(f"/batches/{batch}", headers=one).status_code == 204
-        until(lambda: _post(api, _body(), one).status_code == 201)
+            assert api.delete(f"/batches/{batch}", headers=full).status_code == 204
+        until(lambda: _post(api, _body(), full).status_code == 201)
         with connect(server.url) as redis:
             redis.expire(Store.of(redis, "one").keys.batch(stored[0]), 0)
-        until(lambda: _post(api, _body(), one).status_code == 201)
+        until(lambda: _post(api, _body(), full).status_code == 201)
 
 
 @pytest.mark.slow
@@ -157,7 +156,7 @@ def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
     with _api(server) as api, supervisor(server.url, tmp_path / "log"), server.admin() as redis:
         assert api.post("/monitors", json={"name": "m"}).status_code == 201
         assert api.post("/monitors/m/rows", json={"rows": [{"prediction": 0.5, "label": 1}]}).status_code == 200
-        batch, made = _post(api, _body(1000)).json()["id"], api.post("/maps", json=ROWS | {"method": "platt"}).json()
+        batch, fitted = _post(api, _body(1000)).json()["id"], api.post("/maps", json=ROWS | {"method": "platt"}).json()
         job = api.post("/maps", json=rows | {"method": "averaged"}, headers=JOB).headers["Location"]
         until(lambda: api.get(job).json()["status"] == "running")
         server.tell("CONFIG", "SET", "maxmemory", "1")
@@ -167,7 +166,7 @@ def test_a_store_without_memory_loses_no_job_and_lets_everything_be_deleted(
         _assert_full(_post(api, _body(1000)))
         assert api.get("/health/ready").status_code == 200
         until(lambda: api.get("/health/ready").json() == {"status": "degraded", "reason": "store-full"})
-        for path in (f"/batches/{batch}", f"/maps/{made['id']}", "/monitors/m"):
+        for path in (f"/batches/{batch}", f"/maps/{fitted['id']}", "/monitors/m"):
             assert api.delete(path).status_code == 204, path
         assert redis.keys("calibrant:default:monitor:*") == []
         # The run's lease goes on, and its result waits: the worker tries to write again and again.
@@ -195,20 +194,20 @@ def test_the_budget_is_of_the_machine_where_the_store_has_no_limit_and_none_if_i
 
 
 def test_the_bytes_of_each_tenant_are_counted_whatever_they_are(server: RedisServer) -> None:
-    one, other = _keys(server, "one", "other")
+    first, other = _keys(server, "one", "other")
     with _api(server) as api, connect(server.url) as redis:
-        for headers in (one, other, one):
+        for headers in (first, other, first):
             assert _post(api, _body(50_000), headers).status_code == 201
-        assert api.post("/maps", json=ROWS | {"method": "platt"}, headers=one).status_code == 201
-        assert api.post("/monitors", json={"name": "m"}, headers=one | {"Idempotency-Key": "m"}).status_code == 201
-        found = measure(redis)
-        assert found.keys() == {"one", "other"}
+        assert api.post("/maps", json=ROWS | {"method": "platt"}, headers=first).status_code == 201
+        assert api.post("/monitors", json={"name": "m"}, headers=first | {"Idempotency-Key": "m"}).status_code == 201
+        measured = measure(redis)
+        assert measured.keys() == {"one", "other"}
         whole = {
             tenant: sum(redis.memory_usage(key) or 0 for key in redis.scan_iter(f"calibrant:{tenant}:*"))
-            for tenant in found
+            for tenant in measured
         }
-        assert found == whole
-        assert found["one"] > 2 * 50_000 * 16 > found["other"] > 50_000 * 16
+        assert measured == whole
+        assert measured["one"] > 2 * 50_000 * 16 > measured["other"] > 50_000 * 16
 
 
 async def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) -> None:

@@ -37,25 +37,25 @@ def test_the_whole_vector_has_measures_of_its_own(http: httpx.Client) -> None:
 
 
 def test_a_map_keeps_the_names_of_its_classes_and_needs_them_only_once(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()
-    assert made["class_names"] == NAMES
-    assert made["document"]["class_names"] == NAMES
-    body = {"predictions": ROWS["predictions"], "labels": TEXTS, "map": made["id"], "measures": ["brier"]}
+    fitted = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()
+    assert fitted["class_names"] == NAMES
+    assert fitted["document"]["class_names"] == NAMES
+    body = {"predictions": ROWS["predictions"], "labels": TEXTS, "map": fitted["id"], "measures": ["brier"]}
     report = http.post("/evaluate", json=body).raise_for_status().json()
     assert report["after"]["measures"]["brier"]["value"] is not None
-    copied = http.post("/maps/import", json={"document": made["document"]}).raise_for_status().json()
+    copied = http.post("/maps/import", json={"document": fitted["document"]}).raise_for_status().json()
     assert copied["class_names"] == NAMES
 
 
 def test_a_map_of_other_classes_than_the_rows_is_refused(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
+    map_id = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
     other = ROWS | {"predictions": MATRIX[:, ::-1].tolist(), "class_names": NAMES[::-1]}
     batch, last = [http.post("/batches", json=other).raise_for_status().json()["id"] for _ in range(2)]
     for body, pointer in (
-        (other | {"map": made}, "/map"),
-        (other | {"maps": [made]}, "/maps/0"),
-        ({"batch": batch, "map": made}, "/map"),
-        ({"batches": [batch, last], "map": made}, "/map"),
+        (other | {"map": map_id}, "/map"),
+        (other | {"maps": [map_id]}, "/maps/0"),
+        ({"batch": batch, "map": map_id}, "/map"),
+        ({"batches": [batch, last], "map": map_id}, "/map"),
     ):
         answer = http.post("/evaluate", json=body)
         assert answer.status_code == 422, answer.text
@@ -106,7 +106,7 @@ def test_wrong_names_are_named_and_never_echoed(
 def test_a_large_body_of_names_is_read_in_pieces(http: httpx.Client) -> None:
     n = 400_000
     p = np.round(np.random.default_rng(0).random(n), 3)
-    labels = ["spam" if one > 0.5 else "ham" for one in p.tolist()]
+    labels = ["spam" if probability > 0.5 else "ham" for probability in p.tolist()]
     body = {"predictions": p.tolist(), "labels": labels, "class_names": ["ham", "spam"], "measures": ["brier"]}
     assert http.post("/evaluate", json=body).raise_for_status().json()["n"] == n
 
@@ -160,10 +160,11 @@ def test_a_reduction_names_a_class_of_a_request_or_of_its_batch(
 
 
 def test_a_reduction_names_a_class_of_a_map_or_of_models(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
+    map_id = http.post("/maps", json=ROWS | {"method": "temperature"}).raise_for_status().json()["id"]
     rows = {"predictions": ROWS["predictions"], "labels": LABELS.tolist(), "measures": ["ece"]}
     named, numbered = (
-        body_of(http.post("/evaluate", json=rows | {"map": made, "reduction": f"class:{name}"})) for name in ("dog", 2)
+        body_of(http.post("/evaluate", json=rows | {"map": map_id, "reduction": f"class:{name}"}))
+        for name in ("dog", 2)
     )
     assert named == numbered
     shared = {"labels": TEXTS, "class_names": NAMES, "measures": ["brier"]}
@@ -187,7 +188,7 @@ def test_one_column_is_that_of_the_negative_class(http: httpx.Client) -> None:
         refused = http.post(path, json={**rows, **more, "reduction": "class:no"})
         assert problem_of(refused) == (422, "unknown-reduction", "/reduction")
         body_of(http.post(path, json={**rows, **more, "reduction": "class:yes"}), 201 if path == "/maps" else 200)
-    for call in (calibrant.decision_curve, lambda *given, **how: calibrant.fit("platt", *given, **how)):
+    for call in (calibrant.decision_curve, lambda *arrays, **how: calibrant.fit("platt", *arrays, **how)):
         with pytest.raises(UnknownReduction, match="the class of predictions of shape"):
             call(MATRIX[:, 1], labels, class_names=names, reduction="class:no")
 
@@ -212,13 +213,13 @@ def test_a_class_whose_name_is_a_number_is_another_with_the_client(client: Calib
     labels = [DIGITS[k] for k in LABELS]
     k = DIGITS.index(name)
     expected = calibrant.evaluate(MATRIX[:, k], k == LABELS, measures=["brier"])["brier"].value
-    for found in (calibrant.evaluate, client.evaluate):
-        assert found(MATRIX, labels, measures=["brier"], **rows).measures["brier"].value == pytest.approx(expected)
+    for evaluate in (calibrant.evaluate, client.evaluate):
+        assert evaluate(MATRIX, labels, measures=["brier"], **rows).measures["brier"].value == pytest.approx(expected)
     local = calibrant.decision_curve(MATRIX, labels, thresholds=[0.5], **rows).to_dict()
     assert local["prevalence"] == pytest.approx(np.mean(k == LABELS))
     assert client.decision_curve(MATRIX, labels, thresholds=[0.5], **rows).to_dict() == local
-    made = client.fit("platt", MATRIX, labels, **rows)
-    assert made.reduction == f"class:{k}"
+    fitted = client.fit("platt", MATRIX, labels, **rows)
+    assert fitted.reduction == f"class:{k}"
 
 
 RECORDS = [[{"label": name, "score": p} for name, p in zip(NAMES, row, strict=True)] for row in MATRIX.tolist()]
@@ -242,30 +243,30 @@ def test_the_client_measures_what_the_library_measures(
     client: Calibrant, predictions: Any, labels: Any, options: dict[str, Any]
 ) -> None:
     expected = calibrant.evaluate(predictions, labels, measures=["ece", "brier"], **options)
-    found = client.evaluate(predictions, labels, measures=["ece", "brier"], **options)
-    assert {key: one.value for key, one in found.measures.items()} == {
-        key: pytest.approx(one.value, abs=1e-12) for key, one in expected.measures.items()
+    report = client.evaluate(predictions, labels, measures=["ece", "brier"], **options)
+    assert {key: estimate.value for key, estimate in report.measures.items()} == {
+        key: pytest.approx(estimate.value, abs=1e-12) for key, estimate in expected.measures.items()
     }
     if "classes" in options:
         return
-    made = client.fit("isotonic", predictions, labels, name="accepted", **options)
+    fitted = client.fit("isotonic", predictions, labels, name="accepted", **options)
     compared = client.compare(predictions, labels, ["accepted"], measures=["brier"], **options).comparison
     assert compared is not None
     assert len(compared.contestants) == 2
     drawn = client.diagram("reliability", predictions, labels, **options)
     assert drawn.startswith(b"<svg")
     assert client.report_html(predictions, labels, **options).startswith("<!doctype html>")
-    applied = calibrant.load(made.document).apply(predictions)
-    np.testing.assert_allclose(client.calibrate(made.id, predictions), applied)
+    applied = calibrant.load(fitted.document).apply(predictions)
+    np.testing.assert_allclose(client.calibrate(fitted.id, predictions), applied)
 
 
 def test_the_client_orders_columns_by_the_names_of_a_map(client: Calibrant) -> None:
     frame = pd.DataFrame(MATRIX, columns=NAMES)
-    made = client.fit("temperature", frame, TEXTS)
-    expected = client.calibrate(made.id, frame)
-    pd.testing.assert_frame_equal(client.calibrate(made.id, frame[NAMES[::-1]])[NAMES], expected)
-    found = client.evaluate(MATRIX, TEXTS, map=made.id, measures="brier")
-    assert found == client.evaluate(MATRIX, LABELS, map=made.id, measures="brier")
+    fitted = client.fit("temperature", frame, TEXTS)
+    expected = client.calibrate(fitted.id, frame)
+    pd.testing.assert_frame_equal(client.calibrate(fitted.id, frame[NAMES[::-1]])[NAMES], expected)
+    report = client.evaluate(MATRIX, TEXTS, map=fitted.id, measures="brier")
+    assert report == client.evaluate(MATRIX, LABELS, map=fitted.id, measures="brier")
 
 
 def test_the_client_recognises_what_the_library_recognises(client: Calibrant) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from service.stack import Stack
+from tests.commands import invoked, succeeded
 from tests.integration.responses import body_of
 
 P = np.linspace(0.02, 0.98, 60)
@@ -28,14 +27,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("on_server", [False, True])
 def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_server: bool) -> None:
-    where, out = [str(file.with_name("map.json"))], file.with_name("out.csv")
+    where, output = [str(file.with_name("map.json"))], file.with_name("out.csv")
     if on_server:
         with httpx.Client(base_url=service.url, timeout=60) as http:
             answer = http.post("/maps/import", json={"document": FITTED.to_document()})
             where = [body_of(answer, 201)["id"], "--server", service.url]
-    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--out", str(out), "--map", *where])
-    assert done.exit_code == 0, done.output
-    table = np.genfromtxt(out, delimiter=",", names=True)
+    succeeded(None, "calibrate", file, "--bounds", "--out", output, "--map", *where)
+    table = np.genfromtxt(output, delimiter=",", names=True)
     assert table.dtype.names == ("id", "p", "calibrated", "calibrated_p0", "calibrated_p1")
     low, high = FITTED.bounds(P)
     for name, expected in (("", FITTED.apply(P)), ("_p0", low), ("_p1", high)):
@@ -43,6 +41,6 @@ def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_serv
 
 
 def test_other_maps_have_no_bounds(file: Path) -> None:
-    done = CliRunner().invoke(app, ["calibrate", str(file), "--bounds", "--map", str(file.with_name("platt.json"))])
+    done = invoked(None, "calibrate", file, "--bounds", "--map", str(file.with_name("platt.json")))
     assert done.exit_code == 2
     assert "--bounds" in done.output

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from calibrant.cli.main import app
 from service.stack import Stack
+from tests.commands import invoked
+from tests.integration.threads import in_thread
 
 Run = Callable[..., Result]
 
@@ -34,17 +34,13 @@ def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here() -> Run:
     """The command without a server."""
-    return lambda *arguments: _run(None, *arguments)
+    return lambda *arguments: invoked(None, *arguments)
 
 
 @pytest.fixture
 def there(service: Stack) -> Run:
     """The command with the server, which the environment names."""
-    return lambda *arguments: _run(service.url, *arguments)
-
-
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+    return lambda *arguments: invoked(service.url, *arguments)
 
 
 def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, there: Run, tmp_path: Path) -> None:
@@ -62,8 +58,8 @@ def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, ther
         if "--thresholds" in words:
             assert answers[0]["prevalence"] == pytest.approx(np.mean(y == 2))
         elif words[0] == "evaluate":
-            value = answers[0]["measures"]["brier"]["value"]
-            assert value == pytest.approx(np.mean((p[:, 1] - (y == 2)) ** 2))
+            brier = answers[0]["measures"]["brier"]["value"]
+            assert brier == pytest.approx(np.mean((p[:, 1] - (y == 2)) ** 2))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +75,9 @@ def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, ther
     ],
     ids=" ".join,
 )
-def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+def test_the_command_answers_the_same_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, asked: list[str]
+) -> None:
     command, *flags = asked
     answers = [run(command, csv, *flags, "--json") for run in (here, there)]
     assert [answer.exit_code for answer in answers] == [0, 0], answers[1].stderr
@@ -102,10 +100,12 @@ def test_both_answer_the_same_to_the_last_digit(here: Run, there: Run, csv: Path
     ],
     ids=" ".join,
 )
-def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: list[str]) -> None:
-    one, other = (run("diagram", csv, *flags, "--out", "-") for run in (here, there))
-    assert (one.exit_code, one.stdout_bytes) == (other.exit_code, other.stdout_bytes)
-    assert one.exit_code == 1 or one.stdout_bytes.startswith(b"<svg")
+def test_the_command_draws_the_same_picture_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, flags: list[str]
+) -> None:
+    local, other = (run("diagram", csv, *flags, "--out", "-") for run in (here, there))
+    assert (local.exit_code, local.stdout_bytes) == (other.exit_code, other.stdout_bytes)
+    assert local.exit_code == 1 or local.stdout_bytes.startswith(b"<svg")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,9 @@ def test_both_draw_the_same_picture(here: Run, there: Run, csv: Path, flags: lis
     ],
     ids=" ".join,
 )
-def test_both_refuse_the_same_in_the_same_words(here: Run, there: Run, csv: Path, asked: list[str]) -> None:
+def test_the_command_refuses_the_same_with_and_without_a_server(
+    here: Run, there: Run, csv: Path, asked: list[str]
+) -> None:
     answers = [run("evaluate", csv, *asked) for run in (here, there)]
     assert [answer.exit_code for answer in answers] == [1, 1]
     assert answers[0].stderr == answers[1].stderr
@@ -149,7 +151,7 @@ def test_a_map_goes_through_its_life(there: Run, here: Run, csv: Path, tmp_path:
         assert (fitted.exit_code, fitted.stdout) == (0, f"cli-life:{version}\n")
     assert there("maps", "alias", "cli-life", "champion", "1").stdout == "cli-life@champion cli-life:1\n"
     listed = json.loads(there("maps", "list", "--name", "cli-life", "--json").stdout)
-    assert [(found["version"], found["aliases"]) for found in listed] == [(2, []), (1, ["champion"])]
+    assert [(version["version"], version["aliases"]) for version in listed] == [(2, []), (1, ["champion"])]
     assert listed[0]["id"] in there("maps", "list").stdout
     assert "beta" in there("maps", "show", "cli-life:2").stdout
 
@@ -175,31 +177,25 @@ def test_a_map_goes_through_its_life(there: Run, here: Run, csv: Path, tmp_path:
 
 def test_measures_before_and_after_a_stored_map_are_printed(there: Run, csv: Path) -> None:
     there("fit", csv, "--method", "beta", "--name", "cli-after")
-    found = there("evaluate", csv, "--map", "cli-after", "--measure", "ece")
-    assert found.exit_code == 0
-    assert "The map was fitted to these rows" in found.stdout
+    shown = there("evaluate", csv, "--map", "cli-after", "--measure", "ece")
+    assert shown.exit_code == 0
+    assert "The map was fitted to these rows" in shown.stdout
     unknown = there("evaluate", csv, "--map", "cli-nowhere")
     message = "calibrant: --map: there is no map with this reference"
     assert (unknown.exit_code, unknown.stderr.splitlines()[-1]) == (1, message)
 
 
 def test_a_file_of_a_map_is_not_sent_along(there: Run, csv: Path) -> None:
-    found = there("evaluate", csv, "--map", "map.json")
-    assert found.exit_code == 2
-    assert "calibrant maps import map.json" in " ".join(found.stderr.replace("│", " ").split())
+    refused = there("evaluate", csv, "--map", "map.json")
+    assert refused.exit_code == 2
+    assert "calibrant maps import map.json" in " ".join(refused.stderr.replace("│", " ").split())
 
 
 def test_a_server_that_is_not_calibrant_has_a_different_error_from_a_refusal(csv: Path) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Stranger) as stranger:
-        thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            found = _run(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
-        finally:
-            stranger.shutdown()
-            thread.join()
-    assert found.exit_code == 3
-    assert found.stderr.splitlines()[-1].startswith("calibrant: Error without a problem document")
+    with in_thread(HTTPServer(("127.0.0.1", 0), _Stranger)) as stranger:
+        refused = invoked(f"http://127.0.0.1:{stranger.server_port}", "evaluate", csv)
+    assert refused.exit_code == 3
+    assert refused.stderr.splitlines()[-1].startswith("calibrant: Error without a problem document")
 
 
 class _Stranger(BaseHTTPRequestHandler):

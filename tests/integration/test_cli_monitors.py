@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.redis_server import until
 
 Run = Callable[..., Result]
@@ -31,15 +31,17 @@ Y = (NUMBERS.uniform(size=400) < P).astype(int)
 def run(service: Stack) -> Run:
     def run(*arguments: str | Path) -> Result:
         words = ["monitors", *map(str, arguments), "--server", service.url]
-        return CliRunner().invoke(app, words)
+        return invoked(None, *words)
 
     return run
 
 
 @pytest.fixture
 def monitor(run: Run) -> Iterator[str]:
-    made = run("create", "cli", "--window", "day=24h", "--window", "last=1000", "--measure", "ece", "--measure", "ks")
-    assert (made.exit_code, made.stdout) == (0, "cli\n"), made.stderr
+    created = run(
+        "create", "cli", "--window", "day=24h", "--window", "last=1000", "--measure", "ece", "--measure", "ks"
+    )
+    assert (created.exit_code, created.stdout) == (0, "cli\n"), created.stderr
     yield "cli"
     assert run("delete", "cli").exit_code == 0
 
@@ -152,9 +154,9 @@ def test_a_german_file_is_sent_with_the_options_that_errors_offer(run: Run, moni
 def test_a_file_that_cannot_be_sent_prints_one_line(
     run: Run, files: Path, words: list[str], code: int, message: str
 ) -> None:
-    found = run("send", "any", files / "known.csv", *words)
-    assert found.exit_code == code
-    assert message in " ".join(found.stderr.split())
+    refused = run("send", "any", files / "known.csv", *words)
+    assert refused.exit_code == code
+    assert message in " ".join(refused.stderr.split())
 
 
 def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tmp_path: Path) -> None:
@@ -165,9 +167,9 @@ def test_a_definition_of_a_file_is_taken_whole_and_flags_come_first(run: Run, tm
         "windows": [{"name": "week", "seconds": 604800}],
     }
     (tmp_path / "monitor.json").write_text(json.dumps(definition))
-    made = run("create", "defined", "--definition", tmp_path / "monitor.json", "--measure", "brier", "--json")
-    assert made.exit_code == 0, made.stderr
-    record = json.loads(made.stdout)
+    created = run("create", "defined", "--definition", tmp_path / "monitor.json", "--measure", "brier", "--json")
+    assert created.exit_code == 0, created.stderr
+    record = json.loads(created.stdout)
     assert (record["name"], record["horizon"], record["measures"]) == ("defined", 7200, ["brier"])
     listed = run("list").stdout
     assert "brier" in next(line for line in listed.splitlines() if line.startswith("defined"))
@@ -216,9 +218,9 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
 
 
 def test_a_monitor_is_made_with_its_bucket_and_retention(run: Run) -> None:
-    made = run("create", "kept", "--bucket", "600", "--retention", "86400", "--window", "hour=1h", "--json")
-    assert made.exit_code == 0, made.stderr
-    monitor = json.loads(made.stdout)
+    created = run("create", "kept", "--bucket", "600", "--retention", "86400", "--window", "hour=1h", "--json")
+    assert created.exit_code == 0, created.stderr
+    monitor = json.loads(created.stdout)
     assert (monitor["bucket"], monitor["retention"]) == (600, 86400)
     assert run("delete", "kept").exit_code == 0
 
@@ -231,8 +233,8 @@ def test_show_has_the_experts_of_an_online_map_and_alarms_the_time_of_the_change
     file = tmp_path / "online.json"
     file.write_text(json.dumps({"recalibration": {"policy": "online", "every": 60}, "bucket": 60, "retention": 86_400}))
     window = ("--window", "hour=1h")
-    made = run("create", name, "--definition", file, *window)
-    assert made.exit_code == 0, made.stderr
+    created = run("create", name, "--definition", file, *window)
+    assert created.exit_code == 0, created.stderr
     with Calibrant(service.url) as client:
         p = np.tile(P, 5)
         client.send_rows(name, p, np.tile(1 - Y, 5), timestamps=time.time() - 3000.0 + np.arange(2000))

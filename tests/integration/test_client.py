@@ -42,9 +42,9 @@ class Breaking:
             threading.Thread(target=_pump, args=(caller, server), daemon=True).start()
             passed = 0
             while data := server.recv(65536):
-                kept = data if most is None else data[: most - passed]
-                caller.sendall(kept)
-                passed += len(kept)
+                portion = data if most is None else data[: most - passed]
+                caller.sendall(portion)
+                passed += len(portion)
                 if most is not None and passed >= most:
                     caller.shutdown(socket.SHUT_RDWR)
                     return

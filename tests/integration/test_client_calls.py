@@ -37,8 +37,8 @@ INDEX = pd.RangeIndex(1000, 1300)
 
 @pytest.fixture(params=["sync", "async"])
 def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
+    param: Kind = request.param
+    return param
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def _public(client: type) -> dict[str, inspect.Signature]:
 
 
 def test_both_clients_have_the_same_calls_with_the_same_arguments() -> None:
-    one, other = _public(Calibrant), _public(AsyncCalibrant)
-    assert {name: list(signature.parameters.values())[1:] for name, signature in one.items()} == {
+    synchronous, other = _public(Calibrant), _public(AsyncCalibrant)
+    assert {name: list(signature.parameters.values())[1:] for name, signature in synchronous.items()} == {
         name: list(signature.parameters.values())[1:] for name, signature in other.items()
     }
-    assert len(one) > 30
+    assert len(synchronous) > 30
     for client in (Calibrant, AsyncCalibrant):
-        assert all(inspect.getdoc(getattr(client, name)) for name in one)
+        assert all(inspect.getdoc(getattr(client, name)) for name in synchronous)
 
 
 def test_rows_are_measured_and_fitted_without_a_stored_batch(either: Calibrant) -> None:
@@ -80,8 +80,8 @@ def test_rows_are_measured_and_fitted_without_a_stored_batch(either: Calibrant) 
 
 def test_a_report_is_shown_as_by_the_library(either: Calibrant) -> None:
     asked: dict[str, Any] = {"measures": ["ece", "brier"], "groups": GROUPS, "diagrams": ["reliability"]}
-    made = either.fit("platt", P, Y, name="shown")
-    fitted = calibrant.load(made.document)
+    stored = either.fit("platt", P, Y, name="shown")
+    fitted = calibrant.load(stored.document)
     report, local = either.evaluate(P, Y, map="shown", **asked), calibrant.evaluate(P, Y, map=fitted, **asked)
     assert repr(report) == repr(local)
     assert report._repr_html_() == local._repr_html_()
@@ -137,16 +137,16 @@ def test_a_batch_is_stored_appended_to_listed_and_forgotten(either: Calibrant) -
 
 
 def test_pictures_are_of_rows_and_of_maps(either: Calibrant) -> None:
-    made = either.fit("platt", predictions=P, labels=Y, name="client-pictures")
+    stored = either.fit("platt", predictions=P, labels=Y, name="client-pictures")
     asked = {"name": "reliability", "n_bins": 5}
-    svg = either.diagram(asked, predictions=P, labels=Y, map=made.id, theme="light", width=400)
+    svg = either.diagram(asked, predictions=P, labels=Y, map=stored.id, theme="light", width=400)
     assert svg.startswith(b"<svg")
     assert either.diagram(batch=either.upload(P, Y).id, form="png").startswith(b"\x89PNG")
     sizes = {"name": "by-size", "measures": ["ks"], "start": 50, "start_repetitions": 4}
     assert b"Measures by test set size" in either.diagram(sizes, predictions=P, labels=Y, seed=1)
     pair = [either.upload(predictions, Y).id for predictions in (P, P**2)]
     assert b"Cost plane" in either.diagram({"name": "cost-plane", "cost_ratios": [5]}, batches=pair, theme="light")
-    assert either.map_diagram(made.id, width=400).startswith(b"<svg")
+    assert either.map_diagram(stored.id, width=400).startswith(b"<svg")
     assert either.map_diagram("client-pictures", "png").startswith(b"\x89PNG")
 
 
@@ -163,8 +163,8 @@ def test_every_call_that_becomes_a_job_is_waited_for(either: Calibrant) -> None:
 
 def test_a_long_fit_reports_its_progress_and_its_map_is_applied(either: Calibrant) -> None:
     seen: list[str] = []
-    made = either.fit("pl", predictions=P, labels=Y, timeout=600, progress=lambda job: seen.append(job.status))
-    assert made.method == "pl"
+    stored = either.fit("pl", predictions=P, labels=Y, timeout=600, progress=lambda job: seen.append(job.status))
+    assert stored.method == "pl"
     assert seen[-1] == "succeeded"
     assert seen == sorted(seen, key=["queued", "running", "succeeded"].index)
 
@@ -259,15 +259,15 @@ def test_the_columns_of_a_frame_of_quantiles_name_the_levels_of_calls_too(either
 
 def test_one_map_needs_no_list_and_one_batch_has_no_power_law(either: Calibrant) -> None:
     stored, fitted = [either.upload(P, Y).id for _ in range(2)], either.fit("platt", predictions=P, labels=Y)
-    one, listed = (either.power_law(stored, maps=maps, measures=["brier"]) for maps in (fitted.id, [fitted]))
-    assert one == listed
+    single, listed = (either.power_law(stored, maps=maps, measures=["brier"]) for maps in (fitted.id, [fitted]))
+    assert single == listed
     with pytest.raises(ProblemResponse, match="at least 2 items"):
         either.power_law(stored[0], measures=["brier"])
 
 
 def test_arguments_of_another_form_are_not_taken_for_names(either: Calibrant) -> None:
     stored = either.fit("platt", predictions=P, labels=Y, tags={"team": "mail"})
-    assert stored.id in [each.id for each in either.maps(tags="team=mail")]
+    assert stored.id in [record.id for record in either.maps(tags="team=mail")]
     with pytest.raises(TypeError, match="maps must be a list of ids or names"):
         either.compare(P, Y, {"mine": stored})
     with pytest.raises(ValueError, match="form must be one of svg, png"):

@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.client.answers import AlarmData, Proposal
 from calibrant.client.monitored import Encoding
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.clients import Kind, connected
 from tests.integration.monitors.test_class_shift import K, drawn
 from tests.integration.redis_server import until
@@ -46,8 +45,13 @@ def monitor(either: Calibrant) -> Iterator[str]:
 
 def test_a_monitor_is_made_read_changed_listed_and_forgotten(either: Calibrant) -> None:
     asked: dict[str, Any] = {"windows": [{"name": "last", "rows": 1000}], "measures": ["ece", "brier"], "interval": 0.9}
-    made = either.create_monitor("client", description="first", horizon=3600, reduction="binary", **asked)
-    assert (made.name, made.horizon, made.measures, made.windows[0].rows) == ("client", 3600, ["ece", "brier"], 1000)
+    monitor = either.create_monitor("client", description="first", horizon=3600, reduction="binary", **asked)
+    assert (monitor.name, monitor.horizon, monitor.measures, monitor.windows[0].rows) == (
+        "client",
+        3600,
+        ["ece", "brier"],
+        1000,
+    )
     with pytest.raises(ProblemResponse) as refusal:
         either.create_monitor("client")
     assert refusal.value.code == "monitor-exists"
@@ -111,7 +115,7 @@ def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None
     frame = reading.to_frame()
     whole = frame[frame.group.isna()].set_index("measure")
     measures = reading.windows[0].measures
-    assert whole.value.to_dict() == {key: one.value for key, one in measures.items()}
+    assert whole.value.to_dict() == {key: measure.value for key, measure in measures.items()}
     assert (whole.low["ece"], whole.high["ece"]) == measures["ece"].interval
     assert (set(frame.group.dropna()), whole.rows["ece"]) == ({"a", "b"}, 500)
     points = series.to_frame()
@@ -123,7 +127,7 @@ def test_readings_and_series_are_frames(either: Calibrant, monitor: str) -> None
     assert either.series_diagram(monitor, "ece", start=began)[:4] == b"<svg"
 
 
-def test_alarms_the_audit_and_deliveries_of_a_monitor_at_rest(either: Calibrant, monitor: str) -> None:
+def test_a_monitor_at_rest_has_neither_alarms_nor_deliveries(either: Calibrant, monitor: str) -> None:
     assert [(rule.rule, rule.kind) for rule in either.alarms(monitor)] == [("evidence", "evidence")]
     assert list(either.alarm_events(monitor)) == []
     assert list(either.audit(monitor)) == []
@@ -212,9 +216,9 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     name = f"sampled-{time.time_ns()}"  # its maps stay
     logits, labels = drawn(3000, 1)
     reference = {"batch": either.upload(logits, labels, scale="logit").id}
-    made = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
-    assert made.reservoir == 2000
-    window = drawn(1500, 2, kept=0.2)[0]
+    monitor = either.create_monitor(name, n_classes=K, scale="logit", rules=[], reservoir=2000, reference=reference)
+    assert monitor.reservoir == 2000
+    window = drawn(1500, 2, share=0.2)[0]
     either.send_predictions(name, [f"row-{i}" for i in range(1500)], window)
     assert either.recalibrate(name, correction="label-shift").number == 1
 
@@ -238,7 +242,7 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     assert "from a sample of 1,500 predictions of the window" in page
     assert rate in page
     assert f"It assumes that {proposal.found.assumption}." in page
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).stdout
+    shown = invoked(None, "monitors", "show", name, "--server", service.url).stdout
     (line,) = [line for line in shown.split("classes of day")[1].splitlines() if line.startswith("1 ")]
     assert rate in line
     _decide_about(either, name, proposal)

@@ -43,8 +43,8 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
     with Calibrant(service.url) as client:
         client.fit("pl", predictions=p, labels=y, timeout=60)
         job = next(client.jobs(status="succeeded", kind="fit"))
-        given = {"client": client, "p": p, "y": y, "url": service.url, "job_id": job.id}
-        yield given | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}
+        names_of_examples = {"client": client, "p": p, "y": y, "url": service.url, "job_id": job.id}
+        yield names_of_examples | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}
 
 
 @pytest.mark.slow
@@ -53,8 +53,8 @@ def test_the_examples_of_the_calls_answer_what_they_say(names: dict[str, Any]) -
     # In the order of the source: the first methods make the map and the monitor that the others use.
     for name in MODULES:
         module = importlib.import_module(name)
-        found = [test for test in finder.find(module, extraglobs=names) if test.examples]
-        for test in sorted(found, key=lambda test: test.lineno or 0):
+        with_examples = [test for test in finder.find(module, extraglobs=names) if test.examples]
+        for test in sorted(with_examples, key=lambda test: test.lineno or 0):
             runner.run(_named(test))
             shown.add(test.name.rpartition(".")[2])
     assert runner.summarize(verbose=False).failed == 0

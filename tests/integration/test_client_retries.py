@@ -58,13 +58,13 @@ def test_a_read_is_sent_again_and_has_no_key(kind: Kind) -> None:
 
 @KINDS
 def test_calibration_stores_nothing_and_is_sent_again_without_a_key(kind: Kind) -> None:
-    given = np.array([0.25, 0.5], np.float32)
+    predictions = np.array([0.25, 0.5], np.float32)
     calibrated = Reply(200, pack({"predictions": np.array([0.5, 1.0])}))
     with failing(CUT, FULL, calibrated) as server, connected(kind, server.url) as client:
-        assert client.calibrate("a", given).tolist() == [0.5, 1.0]
+        assert client.calibrate("a", predictions).tolist() == [0.5, 1.0]
         assert not any("idempotency-key" in asked.headers for asked in server.asked)
         sent = np.load(io.BytesIO(server.asked[-1].body), allow_pickle=False)
-        assert (sent.dtype, sent.tolist()) == (np.float32, given.tolist())
+        assert (sent.dtype, sent.tolist()) == (np.float32, predictions.tolist())
 
 
 @KINDS

@@ -10,15 +10,15 @@ import httpx
 import numpy as np
 import pytest
 from redis import Redis
-from typer.testing import CliRunner, Result
 
 import calibrant
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.settings import Settings
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.conftest import serving
+from tests.integration.responses import body_of, problem_of
 
 N = 150
 REGRESSION = {"prediction_kind": "regression"}
@@ -35,25 +35,18 @@ def rows() -> dict[str, Any]:
 @pytest.fixture
 def others(api: httpx.Client, rows: dict[str, Any]) -> list[str]:
     """Batches with variances that are right, and with means of 0."""
-    made = [rows | {"variance": [4.0] * N}, rows | {"mean": [0.0] * N}]
-    return [api.post("/batches", json=REGRESSION | body).json()["id"] for body in made]
-
-
-def _refusal(response: httpx.Response) -> tuple[int, str]:
-    assert response.status_code >= 400, response.text
-    body = response.json()
-    return response.status_code, body["errors"][0]["pointer"] if body.get("errors") else body["type"]
+    bodies = [rows | {"variance": [4.0] * N}, rows | {"mean": [0.0] * N}]
+    return [api.post("/batches", json=REGRESSION | body).json()["id"] for body in bodies]
 
 
 def test_the_answer_is_that_of_the_library(api: httpx.Client, rows: dict[str, Any], others: list[str]) -> None:
     asked = {"against": others, "interval": 0.9, "clusters": [str(i // 3) for i in range(N)]}
-    found = api.post("/evaluate", json=REGRESSION | rows | asked)
-    assert found.status_code == 200, found.text
+    answer = body_of(api.post("/evaluate", json=REGRESSION | rows | asked))
     own = {name: rows[name] for name in ("mean", "variance")}
-    given = {"forecasts": own, others[0]: own | {"variance": [4.0] * N}, others[1]: own | {"mean": [0.0] * N}}
-    expected = calibrant.compare_distributions(rows["observed"], given, interval=0.9, clusters=asked["clusters"])
-    assert found.json()["comparison"] == json.loads(json.dumps(expected.to_dict()))
-    assert found.json()["comparison"]["ranking"][0] == others[0]
+    forecasts = {"forecasts": own, others[0]: own | {"variance": [4.0] * N}, others[1]: own | {"mean": [0.0] * N}}
+    expected = calibrant.compare_distributions(rows["observed"], forecasts, interval=0.9, clusters=asked["clusters"])
+    assert answer["comparison"] == json.loads(json.dumps(expected.to_dict()))
+    assert answer["comparison"]["ranking"][0] == others[0]
     plain = api.post("/evaluate", json=REGRESSION | rows).json()
     assert "comparison" not in plain
 
@@ -62,8 +55,8 @@ def test_a_job_gives_the_same_answer_and_holds_its_batches(service: Stack, rows:
     with httpx.Client(base_url=service.url, timeout=600) as http:
         other = rows | {"variance": [4.0] * N}
         own, against = (http.post("/batches", json=REGRESSION | body).json()["id"] for body in (rows, other))
-        made = http.post("/maps", json=REGRESSION | {"batch": own, "method": "variance-scaling"}).json()["id"]
-        asked = REGRESSION | {"batch": own, "against": [against], "map": made, "score": "log-score", "lags": 2}
+        map_id = http.post("/maps", json=REGRESSION | {"batch": own, "method": "variance-scaling"}).json()["id"]
+        asked = REGRESSION | {"batch": own, "against": [against], "map": map_id, "score": "log-score", "lags": 2}
         at_once = http.post("/evaluate", json=asked).json()
         assert list(at_once["comparison"]["means"]) == ["forecasts", "calibrated", against]
         assert (at_once["comparison"]["score"], at_once["comparison"]["lags"]) == ("log-score", 2)
@@ -113,14 +106,14 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
         ({"score": "crps"}, (422, "/score")),
     ]
     for change, expected in refused:
-        assert _refusal(api.post("/evaluate", json=REGRESSION | rows | change)) == expected, change
+        assert problem_of(api.post("/evaluate", json=REGRESSION | rows | change))[::2] == expected, change
     own = api.post("/batches", json=REGRESSION | rows).json()["id"]
     itself = api.post("/evaluate", json=REGRESSION | {"batch": own, "against": [own]})
-    assert _refusal(itself) == (422, "/against")
+    assert problem_of(itself)[::2] == (422, "/against")
     page = api.post("/evaluate", json=REGRESSION | {"batch": own, "against": others}, headers={"Accept": "text/html"})
-    assert _refusal(page) == (422, "/against")
+    assert problem_of(page)[::2] == (422, "/against")
     classes = {"predictions": [0.1, 0.9], "labels": [0, 1], "against": others}
-    assert _refusal(api.post("/evaluate", json=classes)) == (422, "/against")
+    assert problem_of(api.post("/evaluate", json=classes))[::2] == (422, "/against")
 
 
 def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url: str, rows: dict[str, Any]) -> None:
@@ -131,7 +124,7 @@ def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url:
         ids = [http.post("/batches", json=REGRESSION | rows).json()["id"] for _ in range(7)]
         assert http.post("/evaluate", json=REGRESSION | rows | {"against": ids[:2]}).status_code == 200
         large = http.post("/evaluate", json=REGRESSION | rows | {"against": ids})
-        assert _refusal(large) == (422, "/against")
+        assert problem_of(large)[::2] == (422, "/against")
         assert "20,000 bytes in all" in large.text
 
 
@@ -142,39 +135,34 @@ def test_the_query_names_batches_and_the_client_has_the_same_answer(service: Sta
     with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=600) as http:
         others = [client.upload_distribution(**rows | {"variance": [v] * N}).id for v in (2.0, 4.0)]
         query = {**REGRESSION, "against": ",".join(others), "lags": "1"}
-        sent = http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"})
-        assert sent.status_code == 200, sent.text
-        found = client.evaluate_distribution(**rows, against=others, lags=1)
-    assert found.comparison is not None
-    assert found.comparison.to_dict() == sent.json()["comparison"]
+        sent = body_of(http.post("/evaluate", params=query, content=csv.encode(), headers={"Content-Type": "text/csv"}))
+        report = client.evaluate_distribution(**rows, against=others, lags=1)
+    assert report.comparison is not None
+    assert report.comparison.to_dict() == sent["comparison"]
 
 
 # --- The command line
 
 
 def _files(folder: Path, rows: dict[str, Any]) -> list[Path]:
-    made = []
+    paths = []
     for name, std in (("first", 1.0), ("second", 2.0)):
         lines = [f"{y!r},{m!r},{std}" for y, m in zip(rows["observed"], rows["mean"], strict=True)]
         path = folder / f"{name}.csv"
         path.write_text("\n".join(["observed,mean,std", *lines, ""]))
-        made.append(path)
-    return made
-
-
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
+        paths.append(path)
+    return paths
 
 
 def test_files_are_compared_with_and_without_a_server(service: Stack, rows: dict[str, Any], tmp_path: Path) -> None:
     first, second = _files(tmp_path, rows)
     asked = ("evaluate", first, "--regression", "--against", second, "--measure", "crps", "--lags", "1")
     for extra in ((), ("--json",)):
-        here, there = (_run(url, *asked, *extra) for url in (None, service.url))
+        here, there = (invoked(url, *asked, *extra) for url in (None, service.url))
         assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
         assert here.stdout == there.stdout
     assert json.loads(here.stdout)["comparison"]["ranking"] == ["second.csv", "forecasts"]
-    assert "forecasts - second.csv" in _run(None, *asked).stdout
+    assert "forecasts - second.csv" in invoked(None, *asked).stdout
 
 
 def test_the_command_refuses_invalid_files_and_options(rows: dict[str, Any], tmp_path: Path) -> None:
@@ -188,9 +176,9 @@ def test_the_command_refuses_invalid_files_and_options(rows: dict[str, Any], tmp
         (("--score", "crps"), 2, "needs --against"),
         (("--against", second, "--score", "brier"), 1, "score"),
     ):
-        refused = _run(None, "evaluate", first, "--regression", *arguments)
+        refused = invoked(None, "evaluate", first, "--regression", *arguments)
         assert refused.exit_code == code, refused.stderr
         assert words in refused.stderr
-    plain = _run(None, "evaluate", first, "--against", second)
+    plain = invoked(None, "evaluate", first, "--against", second)
     assert plain.exit_code == 2
     assert "needs --regression" in plain.stderr

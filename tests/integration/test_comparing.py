@@ -19,7 +19,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from schemas.evaluations import EvaluateSpec
 from schemas.maps import MapRecord
-from tests.integration.responses import problem_of
+from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(1)
 TRUE = RANDOM.random(3000)
@@ -33,12 +33,12 @@ def _evaluate(http: httpx.Client, body: dict[str, Any]) -> httpx.Response:
 @pytest.fixture(scope="module")
 def batches() -> list[tuple[Any, Any]]:
     """Six batches of rising noise, in which both errors grow."""
-    made = []
+    rows = []
     for noise in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0):
         logit = RANDOM.normal(0, 3, 1500)
         y = (RANDOM.random(1500) < 1 / (1 + np.exp(-logit))).astype(int)
-        made.append((1 / (1 + np.exp(-1.5 * (logit + noise * RANDOM.normal(size=1500)))), y))
-    return made
+        rows.append((1 / (1 + np.exp(-1.5 * (logit + noise * RANDOM.normal(size=1500)))), y))
+    return rows
 
 
 def test_a_comparison_is_that_of_a_notebook(http: httpx.Client, client: Calibrant) -> None:
@@ -48,35 +48,34 @@ def test_a_comparison_is_that_of_a_notebook(http: httpx.Client, client: Calibran
     maps = {"compared:1": calibrant.load(records[0].document), records[1].id: calibrant.load(records[1].document)}
     local = calibrant.compare(P[1500:], Y[1500:], maps, measures=["ece", "brier"])
     assert report.comparison is not None
-    assert [each.map for each in report.comparison.contestants] == [None, records[0].id, records[1].id]
-    for key, found in report.comparison.measures.items():
-        assert found.ranking == list(local.measures[key].ranking or ())
-        assert [pair.interval for pair in found.pairs] == [pair.interval for pair in local.measures[key].pairs]
-        assert [pair.p_value for pair in found.pairs] == [pair.p_value for pair in local.measures[key].pairs]
+    assert [contestant.map for contestant in report.comparison.contestants] == [None, records[0].id, records[1].id]
+    for key, comparison in report.comparison.measures.items():
+        assert comparison.ranking == list(local.measures[key].ranking or ())
+        assert [pair.interval for pair in comparison.pairs] == [pair.interval for pair in local.measures[key].pairs]
+        assert [pair.p_value for pair in comparison.pairs] == [pair.p_value for pair in local.measures[key].pairs]
     assert report.measures["ece"].value == local.report.measures["ece"].value
 
 
 def test_arrays_in_the_request_are_compared_too(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", client.upload(P[:1500], Y[:1500]).id)
     body = {"predictions": P[1500:].tolist(), "labels": Y[1500:].tolist(), "maps": [record.id], "correction": "holm"}
-    found = _evaluate(http, body).json()["comparison"]
-    assert found["correction"] == "holm"
-    assert found["measures"]["ece"]["of"] == "debiased"
+    comparison = _evaluate(http, body).json()["comparison"]
+    assert comparison["correction"] == "holm"
+    assert comparison["measures"]["ece"]["of"] == "debiased"
     plain = _evaluate(http, body | {"of": "plain"}).json()["comparison"]
     assert plain["measures"]["ece"]["of"] == "value"
     calls = client.compare(predictions=P[1500:], labels=Y[1500:], maps=[record.id], of="plain").comparison
     assert calls is not None
     assert calls.measures["ece"].of == "value"
-    assert [each["name"] for each in found["contestants"]] == [RAW, record.id]
-    assert found["level"] == 0.95
+    assert [contestant["name"] for contestant in comparison["contestants"]] == [RAW, record.id]
+    assert comparison["level"] == 0.95
 
 
 def test_a_long_comparison_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", client.upload(P[:1500], Y[:1500]).id)
     unseen = client.upload(P[1500:], Y[1500:])
-    queued = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]})
-    assert queued.status_code == 202
-    long = (client.wait(queued.json()["id"]).result or {})["report"]["comparison"]
+    queued = body_of(_evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]}), 202)
+    long = (client.wait(queued["id"]).result or {})["report"]["comparison"]
     quick = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece"]}).json()["comparison"]
     assert long["measures"]["ece"] == quick["measures"]["ece"]
     assert long["measures"]["ece-pl"]["problem"].startswith("no intervals and no p-values")
@@ -87,12 +86,12 @@ def test_a_long_comparison_is_a_job_with_the_same_answer(http: httpx.Client, cli
 def test_five_batches_have_a_power_law_and_four_have_not(client: Calibrant, batches: list[tuple[Any, Any]]) -> None:
     stored = [client.upload(p, y).id for p, y in batches]
     record = client.fit("platt", stored[0])
-    found = client.power_law(stored, maps=[record.id], measures=["ece"])
-    assert [each.batch for each in found.batches] == stored
-    assert found.batches[0].report.comparison is not None
-    assert found.power_law is not None
-    assert set(found.power_law) == {RAW, record.id}
-    law = found.power_law[RAW]["ece"]
+    answer = client.power_law(stored, maps=[record.id], measures=["ece"])
+    assert [row.batch for row in answer.batches] == stored
+    assert answer.batches[0].report.comparison is not None
+    assert answer.power_law is not None
+    assert set(answer.power_law) == {RAW, record.id}
+    law = answer.power_law[RAW]["ece"]
     assert law.exponent is not None
     assert law.interval is not None
     assert law.interval[0] <= law.exponent <= law.interval[1]
@@ -109,12 +108,10 @@ def test_a_law_over_batches_by_a_worker_is_that_at_once(
     http: httpx.Client, client: Calibrant, batches: list[tuple[Any, Any]]
 ) -> None:
     stored = [client.upload(p, y).id for p, y in batches[:5]]
-    quick = _evaluate(http, {"batches": stored, "measures": ["ece"]})
-    assert quick.status_code == 200
-    queued = _evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]})
-    assert queued.status_code == 202
-    report = (client.wait(queued.json()["id"]).result or {})["report"]
-    assert report["power_law"][RAW]["ece"] == quick.json()["power_law"][RAW]["ece"]
+    quick = body_of(_evaluate(http, {"batches": stored, "measures": ["ece"]}))
+    queued = body_of(_evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]}), 202)
+    report = (client.wait(queued["id"]).result or {})["report"]
+    assert report["power_law"][RAW]["ece"] == quick["power_law"][RAW]["ece"]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +137,9 @@ def test_what_cannot_be_compared_is_refused(
 
 
 def test_batches_are_known_and_differ(http: httpx.Client, client: Calibrant) -> None:
-    one = client.upload(P[:100], Y[:100]).id
-    assert _evaluate(http, {"batches": [one, one]}).json()["type"] == "/problems/invalid-field"
-    gone = _evaluate(http, {"batches": [one, "batch_gone"]})
+    batch = client.upload(P[:100], Y[:100]).id
+    assert _evaluate(http, {"batches": [batch, batch]}).json()["type"] == "/problems/invalid-field"
+    gone = _evaluate(http, {"batches": [batch, "batch_gone"]})
     assert problem_of(gone) == (422, "unknown-batch-reference", "/batches/1")
 
 
@@ -173,6 +170,6 @@ def test_documents_hold_plain_json(redis: Redis, store: Store) -> None:
         batch=None, batches=["a", "b"], measures=["ece"], reduction=None, map=None, interval=None, resamples=100, seed=0
     )
     batch = read_batch(P[:200], Y[:200])
-    found = read_operation(spec, store.maps.get).documents([("a", batch, None), ("b", batch, None)], 2)
-    assert json.loads(json.dumps(found))["problem"] == "a power law needs at least 5 batches"
+    documents = read_operation(spec, store.maps.get).documents([("a", batch, None), ("b", batch, None)], 2)
+    assert json.loads(json.dumps(documents))["problem"] == "a power law needs at least 5 batches"
     assert len(digest(batch)) == 32

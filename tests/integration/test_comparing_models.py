@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
-from tests.integration.responses import problem_of
+from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
+from tests.commands import invoked, succeeded
+from tests.integration.responses import body_of, problem_of
 from tests.unit.reports.reading import Page
 
 RANDOM = np.random.default_rng(9)
@@ -35,72 +32,52 @@ def _compare(http: httpx.Client, body: Any, **options: Any) -> httpx.Response:
     return http.post("/compare", json=body, **options)
 
 
-def _same(found: dict[str, Any], expected: calibrant.ComparisonReport) -> None:
+def _same(report: dict[str, Any], expected: calibrant.ComparisonReport) -> None:
     """The answer has the numbers of a notebook, to the last digit."""
     whole = json.loads(json.dumps(expected.to_dict()))
     for name in ("contestants", "measures", "rank_by", "correction", "level"):
-        assert found["comparison"][name] == whole["comparison"][name], name
+        assert report["comparison"][name] == whole["comparison"][name], name
 
 
 def test_the_answer_is_that_of_a_notebook(http: httpx.Client) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "groups": GROUPS.tolist(), "resamples": 200}
-    found = _compare(http, body)
-    assert found.status_code == 200, found.text
+    answer = body_of(_compare(http, body))
     expected = calibrant.compare(MODELS, Y, groups=GROUPS, resamples=200)
-    _same(found.json(), expected)
+    _same(answer, expected)
     whole = json.loads(json.dumps(expected.to_dict()))
-    assert found.json()["comparison"]["groups"] == whole["comparison"]["groups"]
-    assert found.json()["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
+    assert answer["comparison"]["groups"] == whole["comparison"]["groups"]
+    assert answer["comparison"]["measures"]["log-loss"]["ranks"]["forest"] == [1, 1]
 
 
-@pytest.mark.parametrize("form", ["npz", "arrow", "parquet", "csv"])
-def test_every_format_has_an_array_for_each_model(http: httpx.Client, form: str) -> None:
+@pytest.mark.parametrize("kind", [NPZ, ARROW, PARQUET, CSV])
+def test_every_format_has_an_array_for_each_model(http: httpx.Client, kind: str) -> None:
     columns = {"models/forest": TRUE, "models/a~1b~0c": TRUE**2, "labels": Y}
-    out = io.BytesIO()
-    if form == "npz":
-        np.savez(out, allow_pickle=False, **columns)
-    elif form == "csv":
-        pd.DataFrame(columns).to_csv(out, index=False)
-    else:
-        table = pa.table(columns)
-        if form == "parquet":
-            pq.write_table(table, out)
-        else:
-            with pa.ipc.new_stream(out, table.schema) as writer:
-                writer.write_table(table)
-    kinds = {
-        "npz": "application/x-npz",
-        "arrow": "application/vnd.apache.arrow.stream",
-        "parquet": "application/vnd.apache.parquet",
-        "csv": "text/csv",
-    }
-    found = http.post(
+    answer = http.post(
         "/compare",
-        content=out.getvalue(),
-        headers={"Content-Type": kinds[form]},
+        content=WRITE_ARRAYS[kind](columns),
+        headers={"Content-Type": kind},
         params={"measures": "brier,auroc", "rank_by": "brier"},
     )
-    assert found.status_code == 200, found.text
-    _same(found.json(), calibrant.compare(MODELS, Y, measures=["brier", "auroc"], rank_by="brier"))
+    assert answer.status_code == 200, answer.text
+    _same(answer.json(), calibrant.compare(MODELS, Y, measures=["brier", "auroc"], rank_by="brier"))
 
 
 def test_a_large_json_body_is_read_in_pieces(http: httpx.Client) -> None:
     p = np.random.default_rng(1).random(40_000)
     y = (np.random.default_rng(2).random(40_000) < p).astype(int)
     body = {"models": {"one": p.tolist(), "two": (p**2).tolist()}, "labels": y.tolist(), "measures": ["brier"]}
-    found = _compare(http, body | {"rank_by": "brier"})
-    assert found.status_code == 200, found.text
-    assert found.json()["comparison"]["measures"]["brier"]["ranking"] == ["one", "two"]
+    answer = body_of(_compare(http, body | {"rank_by": "brier"}))
+    assert answer["comparison"]["measures"]["brier"]["ranking"] == ["one", "two"]
 
 
 def test_stored_batches_are_compared(http: httpx.Client, client: Calibrant) -> None:
     ids = {name: client.upload(p, Y, groups=GROUPS).id for name, p in MODELS.items()}
-    found = client.compare(batches=ids, measures=["brier", "ece"])
+    report = client.compare(batches=ids, measures=["brier", "ece"])
     expected = calibrant.compare(MODELS, Y, measures=["brier", "ece"], groups=GROUPS)
-    assert found.comparison is not None
-    assert found.comparison.rank_by == "log-loss"
+    assert report.comparison is not None
+    assert report.comparison.rank_by == "log-loss"
     for key, compared in expected.measures.items():
-        assert [pair.p_value for pair in found.comparison.measures[key].pairs] == [
+        assert [pair.p_value for pair in report.comparison.measures[key].pairs] == [
             pair.p_value for pair in compared.pairs
         ]
     other = client.upload(TRUE, 1 - Y).id
@@ -113,10 +90,9 @@ def test_stored_batches_are_compared(http: httpx.Client, client: Calibrant) -> N
 
 def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, client: Calibrant) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
-    queued = _compare(http, body)
-    assert queued.status_code == 202, queued.text
+    queued = body_of(_compare(http, body), 202)
     stored = [batch.id for batch in client.batches()]
-    job = client.wait(queued.json()["id"])
+    job = client.wait(queued["id"])
     assert job.status == "succeeded", job.problem
     report = (job.result or {})["report"]
     assert (job.batch, job.batches) == (None, None), "the rows are deleted with the end of the job"
@@ -124,7 +100,7 @@ def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, cl
     assert len(set(stored) - left) == 2
     expected = calibrant.compare(MODELS, Y, measures=["brier"], resamples=100)
     assert report["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected["brier"].pairs[0].p_value
-    assert [one["name"] for one in report["comparison"]["contestants"]] == list(MODELS)
+    assert [contestant["name"] for contestant in report["comparison"]["contestants"]] == list(MODELS)
     waited = client.compare(models=MODELS, labels=Y, measures=["brier", "ece-pl"], resamples=100)
     assert waited.comparison is not None
     assert waited.comparison.measures["ece-pl"].pairs[0].difference is not None
@@ -138,17 +114,17 @@ def test_the_client_takes_models_as_the_library_does(client: Calibrant) -> None:
         client.compare(pd.DataFrame(MODELS), Y),
         client.compare(models=MODELS, labels=np.where(Y == 1, "yes", "no"), pos_label="yes"),
     ]
-    for found in answers:
-        assert found.comparison is not None
-        assert found.comparison.measures["auroc"].pairs[0].p_value == expected
+    for report in answers:
+        assert report.comparison is not None
+        assert report.comparison.measures["auroc"].pairs[0].p_value == expected
 
 
 def test_maps_are_compared_with_the_same_call(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", TRUE**2, Y)
-    found = client.compare(maps=[record.id], predictions=TRUE**2, labels=Y, measures=["brier"], rank_by="brier")
-    assert found.comparison is not None
-    assert (found.comparison.rank_by, found.comparison.correction) == ("brier", "max-t")
-    assert [one.map for one in found.comparison.contestants] == [None, record.id]
+    report = client.compare(maps=[record.id], predictions=TRUE**2, labels=Y, measures=["brier"], rank_by="brier")
+    assert report.comparison is not None
+    assert (report.comparison.rank_by, report.comparison.correction) == ("brier", "max-t")
+    assert [contestant.map for contestant in report.comparison.contestants] == [None, record.id]
     by_position = client.compare(TRUE**2, Y, [record.id], measures=["brier"])
     assert by_position.comparison is not None
     body = {"maps": [record.id], "predictions": (TRUE**2).tolist(), "labels": Y.tolist(), "measures": ["brier"]}
@@ -187,32 +163,33 @@ HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
+@pytest.mark.parametrize("accept", ["application/json", "text/html, application/problem+json"])
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_request_is_refused_with_its_place(http: httpx.Client, case: str) -> None:
+def test_a_hostile_request_is_refused_with_its_place(http: httpx.Client, case: str, accept: str) -> None:
     change, status, pointer = HOSTILE[case]
     body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
-    found = _compare(http, body)
-    assert (found.status_code, problem_of(found)[2]) == (status, pointer), found.text
-    assert "0.8" not in found.text
+    answer = _compare(http, body, headers={"Accept": accept})
+    assert (answer.status_code, problem_of(answer)[2]) == (status, pointer), answer.text
+    assert "0.8" not in answer.text
 
 
 def test_a_name_that_occurs_twice_is_refused(http: httpx.Client) -> None:
     text = '{"models": {"a": [0.2, 0.8], "a": [0.1, 0.9], "b": [0.3, 0.7]}, "labels": [0, 1]}'
-    found = http.post("/compare", content=text, headers={"Content-Type": "application/json"})
-    assert problem_of(found)[:2] == (422, "invalid-field")
+    answer = http.post("/compare", content=text, headers={"Content-Type": "application/json"})
+    assert problem_of(answer)[:2] == (422, "invalid-field")
 
 
 @pytest.mark.parametrize("path", ["/evaluate", "/batches", "/diagrams", "/maps", "/calibrate"])
 def test_models_are_refused_by_other_calls(http: httpx.Client, path: str) -> None:
     body = GOOD | {"predictions": [0.2, 0.8, 0.4]}
     extra: dict[str, Any] = {"/diagrams": {"diagram": "corp"}, "/maps": {"method": "platt"}, "/calibrate": {"map": "x"}}
-    found = http.post(path, json=body | extra.get(path, {}))
-    assert problem_of(found) == (422, "invalid-field", "/models")
+    answer = http.post(path, json=body | extra.get(path, {}))
+    assert problem_of(answer) == (422, "invalid-field", "/models")
 
 
 def test_unknown_batches_are_named(http: httpx.Client) -> None:
-    found = _compare(http, {"batches": {"a": "batch_none", "b": "batch_nope"}})
-    assert problem_of(found) == (422, "unknown-batch-reference", "/batches/a")
+    answer = _compare(http, {"batches": {"a": "batch_none", "b": "batch_nope"}})
+    assert problem_of(answer) == (422, "unknown-batch-reference", "/batches/a")
 
 
 @pytest.mark.slow
@@ -232,9 +209,7 @@ def test_the_command_prints_the_same_with_and_without_a_server(
     path = tmp_path / "scores.csv"
     pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
     arguments = ["compare", str(path), "--prediction", "a", "--prediction", "b", "--label", "y", "--json", *flags]
-    here, there = (
-        CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server}) for server in (None, service.url)
-    )
+    here, there = (invoked(server, *arguments) for server in (None, service.url))
     assert here.exit_code == there.exit_code == 0, (here.output, there.output)
     assert json.loads(here.stdout) == json.loads(there.stdout)
 
@@ -282,9 +257,8 @@ def test_the_report_of_stored_batches_names_them(http: httpx.Client, client: Cal
 
 def test_the_report_of_a_long_comparison_is_a_job(http: httpx.Client, client: Calibrant) -> None:
     body = {"models": LISTS, "labels": Y.tolist(), "measures": ["brier", "ece-pl"], "resamples": 100}
-    queued = _compare(http, body, headers={"Accept": "text/html"})
-    assert queued.status_code == 202, queued.text
-    job = client.wait(queued.json()["id"])
+    queued = body_of(_compare(http, body, headers={"Accept": "text/html"}), 202)
+    job = client.wait(queued["id"])
     assert job.status == "succeeded", job.problem
     page = _page(http.get(f"/jobs/{job.id}", headers=PAGE))
     assert len(page.all("img")) == 2
@@ -300,24 +274,14 @@ def test_a_report_of_maps_is_that_of_an_evaluation(http: httpx.Client, client: C
     assert "Comparison of maps" in [heading.text for heading in page.all("h2")]
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_request_for_a_report_is_refused_with_its_place(http: httpx.Client, case: str) -> None:
-    change, status, _ = HOSTILE[case]
-    body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
-    refused = _compare(http, body, headers={"Accept": "text/html, application/problem+json"})
-    assert refused.status_code == status
-    assert "0.8" not in refused.text
-
-
 def test_the_command_writes_the_same_report_with_a_server(service: Stack, tmp_path: Path) -> None:
-    path, out = tmp_path / "scores.csv", tmp_path / "report.html"
+    path, output = tmp_path / "scores.csv", tmp_path / "report.html"
     pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
-    arguments = ["report", str(path), "--prediction", "a", "--prediction", "b", "--group", "site", "--out", str(out)]
+    arguments = ["report", str(path), "--prediction", "a", "--prediction", "b", "--group", "site", "--out", str(output)]
     tables, pictures = [], []
     for server in (None, service.url):
-        result = CliRunner().invoke(app, arguments, env={"CALIBRANT_SERVER": server})
-        assert result.exit_code == 0, result.output
-        page = Page(out.read_text("utf-8"))
+        succeeded(server, *arguments)
+        page = Page(output.read_text("utf-8"))
         tables.append([cell.text for cell in page.all("td")])
         pictures.append([picture.attributes["alt"] for picture in page.all("img")])
     assert tables[0] == tables[1]

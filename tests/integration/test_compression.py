@@ -58,8 +58,8 @@ def _raw(http: httpx.Client, method: str, path: str, accept: str, **options: Any
 
 
 def _map(http: httpx.Client) -> str:
-    made = http.post("/maps", json=ROWS | {"method": "isotonic"}).raise_for_status().json()
-    return f"/maps/{made['id']}"
+    record = http.post("/maps", json=ROWS | {"method": "isotonic"}).raise_for_status().json()
+    return f"/maps/{record['id']}"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
@@ -102,8 +102,8 @@ def test_small_and_binary_responses_are_not_compressed(http: httpx.Client) -> No
 
 
 def test_events_are_sent_at_once(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "isotonic"}, headers={"Prefer": "respond-async"})
-    stream, body = _raw(http, "GET", f"/jobs/{made.json()['id']}/events", "gzip, zstd")
+    queued = http.post("/maps", json=ROWS | {"method": "isotonic"}, headers={"Prefer": "respond-async"})
+    stream, body = _raw(http, "GET", f"/jobs/{queued.json()['id']}/events", "gzip, zstd")
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert "content-encoding" not in stream.headers
     assert b"event: status" in body
@@ -143,8 +143,8 @@ def test_a_response_to_head_has_no_body_and_names_what_it_depends_on(http: httpx
 def test_a_replayed_response_is_compressed_for_its_caller(http: httpx.Client) -> None:
     headers = {"Idempotency-Key": "compressed-once"}
     body = ROWS | {"method": "isotonic"}
-    first, one = _raw(http, "POST", "/maps", "identity", json=body, headers=headers)
+    first, once = _raw(http, "POST", "/maps", "identity", json=body, headers=headers)
     again, two = _raw(http, "POST", "/maps", "gzip", json=body, headers=headers)
     assert (first.status_code, again.status_code) == (201, 201)
     assert again.headers["idempotency-replayed"] == "true"
-    assert gzip.decompress(two) == one
+    assert gzip.decompress(two) == once

@@ -172,11 +172,11 @@ def test_a_trailer_changes_no_header_of_the_request(service: Stack) -> None:
 )
 @pytest.mark.parametrize("split", [0, 3, 40])
 def test_an_upgrade_that_is_offered_beside_a_body_is_not_taken_up(service: Stack, body: bytes, split: int) -> None:
-    data = POST + H2C + body
+    request = POST + H2C + body
     with contextlib.closing(_connection(service.url)) as connection:
-        cut = len(data) - split
-        connection.sendall(data[:cut])
-        connection.sendall(data[cut:] + GET + LAST + b"\r\n")
+        cut = len(request) - split
+        connection.sendall(request[:cut])
+        connection.sendall(request[cut:] + GET + LAST + b"\r\n")
         answer = _answers(connection)
     assert answer.count(b"HTTP/1.1 200 OK") == 2, answer
     assert b'"measures"' in answer
@@ -326,8 +326,8 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monke
     p = random.random(1_000_000)
     rows = {"predictions": p[:1000].tolist(), "labels": (random.random(1000) < p[:1000]).astype(int).tolist()}
     with serving(Settings(redis_url, max_connections_per_address=1)) as url:
-        made = httpx.post(f"{url}/maps", json=rows | {"method": "beta"}, timeout=60).raise_for_status().json()
-        body = httpx.Request("POST", url, json={"map": made["id"], "predictions": p.tolist()}).content
+        record = httpx.post(f"{url}/maps", json=rows | {"method": "beta"}, timeout=60).raise_for_status().json()
+        body = httpx.Request("POST", url, json={"map": record["id"], "predictions": p.tolist()}).content
         head = b"POST /calibrate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with contextlib.closing(_admitted(url)) as connection:
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)

@@ -9,16 +9,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
 from calibrant import PredictionSets
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.core.errors import CalibrationError
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, JSON, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of
+from tests.commands import error_of, invoked, succeeded
 from tests.integration.responses import body_of, problem_of
 
 NAMES = ["ant", "bee", "cat"]
@@ -38,8 +36,8 @@ BODY: dict[str, Any] = {
 
 
 def _expected(**options: Any) -> dict[str, Any]:
-    found = calibrant.evaluate_sets(MEMBERS, LABELS, groups=GROUPS, **{"alpha": 0.2, **options}).to_dict()
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    report = calibrant.evaluate_sets(MEMBERS, LABELS, groups=GROUPS, **{"alpha": 0.2, **options}).to_dict()
+    return json.loads(json.dumps(report))  # type: ignore[no-any-return]
 
 
 def test_the_response_has_the_numbers_of_the_library(http: httpx.Client) -> None:
@@ -145,10 +143,6 @@ def test_names_that_are_no_classes_are_not_echoed(http: httpx.Client) -> None:
     assert "secret" not in response.text
 
 
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["coverage", *map(str, arguments)], env={"CALIBRANT_SERVER": server})
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("coverage") / "sets.csv"
@@ -156,7 +150,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [NAMES[label], *row.astype(int).tolist(), group]
         for label, row, group in zip(LABELS, MEMBERS, GROUPS, strict=True)
     ]
-    lines = [",".join(map(str, each)) for each in cells]
+    lines = [",".join(map(str, row)) for row in cells]
     path.write_text("\n".join(["y,ant,bee,cat,g", *lines, ""]), "utf-8")
     return path
 
@@ -166,10 +160,9 @@ FLAGS = ["--prediction", "ant", "--prediction", "bee", "--prediction", "cat", "-
 
 def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, table: Path) -> None:
     for server in (None, service.url):
-        result = _run(server, table, *FLAGS, "--alpha", "0.2", "--json")
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(server, "coverage", table, *FLAGS, "--alpha", "0.2", "--json")
         assert json.loads(result.stdout) == _expected(class_names=NAMES)
-    here, there = (_run(server, table, *FLAGS).stdout for server in (None, service.url))
+    here, there = (invoked(server, "coverage", table, *FLAGS).stdout for server in (None, service.url))
     assert here == there
     assert here.startswith("Coverage of prediction sets: 60 rows")
     assert "class bee" in here
@@ -188,4 +181,4 @@ def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, t
 def test_the_command_names_what_is_wrong(
     service: Stack, table: Path, server: bool, flags: list[str], problem: str
 ) -> None:
-    assert problem in error_of(_run(service.url if server else None, table, *flags))
+    assert problem in error_of(invoked(service.url if server else None, "coverage", table, *flags))

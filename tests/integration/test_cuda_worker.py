@@ -30,9 +30,9 @@ Y = (_RANDOM.random(4_000) < P**1.3).astype(int)
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, Store]]:
     with store_folder() as folder, (folder / "log").open("ab") as log:
-        data, settings = folder / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
-        with stack(host="127.0.0.1", port=0, data=data, log=log, device="auto", inherited=settings) as running:
-            redis = connect((data / "redis.url").read_text())
+        directory, settings = folder / "data", {**os.environ, "CALIBRANT_GPU_SECONDS": "0.01"}
+        with stack(host="127.0.0.1", port=0, data=directory, log=log, device="auto", inherited=settings) as running:
+            redis = connect((directory / "redis.url").read_text())
             until(lambda: any(worker.device == "cuda" for worker in read_supervisors(redis)))
             yield running.url, Store.of(redis)
 
@@ -41,14 +41,14 @@ def test_a_long_fit_of_vectors_runs_on_the_gpu(served: tuple[str, Store]) -> Non
     url, store = served
     expected = calibrant.fit("averaged", Z, LABELS, scale="logit").apply(Z)
     with Calibrant(url) as client:
-        found = client.fit("averaged", predictions=Z, labels=LABELS, scale="logit", timeout=300)
-        np.testing.assert_allclose(client.calibrate(found.id, Z, scale="logit"), expected, atol=1e-5)
+        record = client.fit("averaged", predictions=Z, labels=LABELS, scale="logit", timeout=300)
+        np.testing.assert_allclose(client.calibrate(record.id, Z, scale="logit"), expected, atol=1e-5)
         assert {store.jobs.get(job.id).queue for job in client.jobs()} == {"fits-gpu"}
 
 
 def test_a_long_fit_of_an_event_runs_on_the_gpu(served: tuple[str, Store]) -> None:
     url, store = served
     with Calibrant(url) as client:
-        found = client.fit("pl", predictions=P, labels=Y, timeout=300)
-        np.testing.assert_allclose(client.calibrate(found.id, P), calibrant.fit("pl", P, Y).apply(P), atol=1e-6)
+        record = client.fit("pl", predictions=P, labels=Y, timeout=300)
+        np.testing.assert_allclose(client.calibrate(record.id, P), calibrant.fit("pl", P, Y).apply(P), atol=1e-6)
         assert {store.jobs.get(job.id).queue for job in client.jobs()} == {"fits-gpu"}

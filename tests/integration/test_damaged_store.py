@@ -24,16 +24,20 @@ KEYS = 50
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data folder of a store with keys in its base file and in the file that is appended to."""
     with store_folder() as folder:
-        data = folder / "data"
-        with (folder / "log").open("ab") as log, embedded(data, log=log) as server, Redis.from_url(server.url) as redis:
+        directory = folder / "data"
+        with (
+            (folder / "log").open("ab") as log,
+            embedded(directory, log=log) as server,
+            Redis.from_url(server.url) as redis,
+        ):
             _write(redis, "base")
             redis.bgrewriteaof()
-            while redis.info("persistence")["aof_rewrite_in_progress"] or not _files(data, "base.rdb"):
+            while redis.info("persistence")["aof_rewrite_in_progress"] or not _files(directory, "base.rdb"):
                 redis.blpop("nothing", timeout=0.05)
             _write(redis, "appended")
             with redis.pipeline() as pipe:
                 pipe.set("in", "one").set("transaction", "two").execute()
-        yield data
+        yield directory
 
 
 def _write(redis: Redis, prefix: str) -> None:
@@ -41,8 +45,8 @@ def _write(redis: Redis, prefix: str) -> None:
         redis.set(f"{prefix}-{i}", "a value\r\n*1\r\n of two lines")
 
 
-def _files(data: Path, end: str) -> list[Path]:
-    return sorted((data / "appendonlydir").glob(f"*.{end}"))
+def _files(directory: Path, end: str) -> list[Path]:
+    return sorted((directory / "appendonlydir").glob(f"*.{end}"))
 
 
 @pytest.fixture
@@ -51,23 +55,23 @@ def data(written: Path) -> Iterator[Path]:
         yield Path(shutil.copytree(written, folder / "data"))
 
 
-def _appended(data: Path) -> Path:
-    return _files(data, "incr.aof")[-1]
+def _appended(directory: Path) -> Path:
+    return _files(directory, "incr.aof")[-1]
 
 
-def _keys(data: Path, *, repair: bool = False) -> int:
+def _keys(directory: Path, *, repair: bool = False) -> int:
     """The number of keys of a store that starts."""
     with (
-        (data / "redis.log").open("ab") as log,
-        embedded(data, log=log, repair=repair) as server,
+        (directory / "redis.log").open("ab") as log,
+        embedded(directory, log=log, repair=repair) as server,
         Redis.from_url(server.url) as redis,
     ):
         return int(redis.dbsize())
 
 
-def _refusal(data: Path) -> str:
+def _refusal(directory: Path) -> str:
     with pytest.raises(EmbeddedStoreFailed) as refused:
-        _keys(data)
+        _keys(directory)
     return refused.value.detail
 
 
@@ -129,10 +133,10 @@ def _assert_repaired_on_request(data: Path, change: Callable[[bytes], bytes], wo
         assert file.read_bytes() == damaged
     keys = _keys(data, repair=True)
     assert keys == 2 * KEYS + 2 - lost if lost is not None else KEYS < keys < 2 * KEYS + 2
-    (kept,) = data.glob("*.from-byte-*")
-    assert kept.stat().st_mode & 0o777 == 0o600
-    start = int(kept.name.rpartition("-")[2])
-    assert kept.read_bytes() == damaged[start:]
+    (removed,) = data.glob("*.from-byte-*")
+    assert removed.stat().st_mode & 0o777 == 0o600
+    start = int(removed.name.rpartition("-")[2])
+    assert removed.read_bytes() == damaged[start:]
     assert file.read_bytes()[:start] == damaged[:start]
     assert _keys(data) == keys
 
@@ -208,6 +212,6 @@ def test_a_store_that_is_damaged_again_at_the_same_byte_is_repaired_again(data: 
         damage = find_damage(data)
         assert damage is not None
         cut(damage)
-    kept = [data / f"{file.name}.from-byte-{size}{number}" for number in ("", ".2", ".3")]
-    assert [path.read_bytes() for path in kept] == ends
+    removed = [data / f"{file.name}.from-byte-{size}{number}" for number in ("", ".2", ".3")]
+    assert [path.read_bytes() for path in removed] == ends
     assert file.stat().st_size == size

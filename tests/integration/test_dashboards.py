@@ -36,11 +36,11 @@ OF_A_LOOK = (
 
 def _labels(http: httpx.Client) -> dict[str, set[str]]:
     """The labels of every sample that is exposed now, by its name."""
-    found: dict[str, set[str]] = {}
+    labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(http.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +80,12 @@ def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
 def test_every_queried_metric_and_label_is_exposed(exposed: dict[str, set[str]]) -> None:
     asked = [*expressions(), *((name, selector) for name, selector, _ in variables())]
     for where, expression in asked:
-        found = asked_by(expression)
-        for metric, matched in found.matched.items():
+        query = asked_by(expression)
+        for metric, matched in query.matched.items():
             assert metric in exposed, f"{where}: {metric}"
             assert matched <= exposed[metric], f"{where}: {metric}"
-        known = set.union(*(exposed[metric] for metric in found.matched)) | OF_THE_SCRAPE
-        assert found.grouped <= known, where
+        known = set.union(*(exposed[metric] for metric in query.matched)) | OF_THE_SCRAPE
+        assert query.grouped <= known, where
 
 
 def test_every_label_of_a_legend_or_an_annotation_is_one_of_its_metrics(exposed: dict[str, set[str]]) -> None:

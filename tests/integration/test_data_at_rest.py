@@ -34,6 +34,7 @@ from calibrant.core.errors import (
 from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.monitoring.event_tally import EventTally
+from tests.tallies import assert_same_tally
 
 N, FILES = 240_000, 6
 COLUMNS: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country", "fold": "fold"}
@@ -46,8 +47,8 @@ ENGINES = [distributed.dask, distributed.duckdb]
 def cluster() -> Iterator[Client]:
     """Two processes, as Dask's current client."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
-        Client(made) as client,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as local,
+        Client(local) as client,
     ):
         yield client
 
@@ -73,15 +74,15 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module")
 def folder(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The table in files of several row groups, beside what is not to be read."""
-    made = tmp_path_factory.mktemp("rows")
+    directory = tmp_path_factory.mktemp("rows")
     for i in range(FILES):
         part = table.slice(i * N // FILES, N // FILES)
-        (made / f"day={i}").mkdir()
-        pq.write_table(part, made / f"day={i}" / "part.parquet", row_group_size=15_000)
-    pq.write_table(table.slice(0, 0), made / "day=5" / "empty.parquet")
-    (made / "_SUCCESS").write_text("")
-    (made / "notes.txt").write_text("")
-    return made
+        (directory / f"day={i}").mkdir()
+        pq.write_table(part, directory / f"day={i}" / "part.parquet", row_group_size=15_000)
+    pq.write_table(table.slice(0, 0), directory / "day=5" / "empty.parquet")
+    (directory / "_SUCCESS").write_text("")
+    (directory / "notes.txt").write_text("")
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +90,6 @@ def whole(table: pa.Table) -> EventTally:
     """What one process counts of all rows at once."""
     p, y, fold = (table[name].to_numpy() for name in ("p", "y", "fold"))
     return calibrant.tally(p, y, groups=table["country"].to_pylist(), folds=fold)
-
-
-def _same(found: EventTally, wanted: EventTally) -> None:
-    assert (found.groups, found.reduction, len(found)) == (wanted.groups, wanted.reduction, len(wanted))
-    np.testing.assert_array_equal(found.tally.keys, wanted.tally.keys)
-    np.testing.assert_array_equal(found.tally.rows, wanted.tally.rows)
-    np.testing.assert_allclose(found.tally.p_sum, wanted.tally.p_sum, rtol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -107,18 +101,18 @@ def wanted(whole: EventTally) -> calibrant.Report:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_answers_are_those_of_one_process(engine: Any, cluster: Client, folder: Path, wanted: calibrant.Report) -> None:
-    found = engine.evaluate(folder, **COLUMNS, **ASKED)
-    assert found.n == wanted.n == N
-    for key, result in wanted.measures.items():
-        assert found.measures[key].value == pytest.approx(result.value, rel=0, abs=1e-12), key
-        assert found.measures[key].interval == pytest.approx(result.interval, rel=0, abs=1e-12), key
-    assert found.groups is not None
+    report = engine.evaluate(folder, **COLUMNS, **ASKED)
+    assert report.n == wanted.n == N
+    for key, estimate in wanted.measures.items():
+        assert report.measures[key].value == pytest.approx(estimate.value, rel=0, abs=1e-12), key
+        assert report.measures[key].interval == pytest.approx(estimate.interval, rel=0, abs=1e-12), key
+    assert report.groups is not None
     assert wanted.groups is not None
     for name, group in wanted.groups.items():
-        assert found.groups[name].n == group.n
-        for key, result in group.measures.items():
-            assert found.groups[name].measures[key].value == pytest.approx(result.value, rel=0, abs=1e-12)
-    assert found.diagrams["reliability"]["data"] is not None
+        assert report.groups[name].n == group.n
+        for key, estimate in group.measures.items():
+            assert report.groups[name].measures[key].value == pytest.approx(estimate.value, rel=0, abs=1e-12)
+    assert report.diagrams["reliability"]["data"] is not None
 
 
 @pytest.mark.slow
@@ -128,8 +122,8 @@ def test_maps_are_those_of_one_process(
     engine: Any, method: str, cluster: Client, folder: Path, whole: EventTally
 ) -> None:
     grid = np.linspace(0.0, 1.0, 101)
-    found = engine.fit(folder, method, **COLUMNS)
-    np.testing.assert_allclose(found.apply(grid), calibrant.fit_tally(whole, method).apply(grid), rtol=0, atol=1e-12)
+    fitted = engine.fit(folder, method, **COLUMNS)
+    np.testing.assert_allclose(fitted.apply(grid), calibrant.fit_tally(whole, method).apply(grid), rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -139,14 +133,14 @@ def test_every_way_of_naming_files_reads_the_same_rows(
 ) -> None:
     files = sorted(folder.glob("day=*/part.parquet"))
     for source in (str(folder), str(folder / "*" / "*.parquet"), str(folder / "day=[0-9]" / "part.parquet"), files):
-        _same(engine.tally(source, **COLUMNS), whole)
+        assert_same_tally(engine.tally(source, **COLUMNS), whole)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_folders_name_groups(engine: Any, cluster: Client, folder: Path) -> None:
-    found = engine.tally(folder, prediction="p", label="y", group="day")
-    assert found.groups == tuple("012345")
-    assert len(found.of_group("3")) == N // FILES
+    counted = engine.tally(folder, prediction="p", label="y", group="day")
+    assert counted.groups == tuple("012345")
+    assert len(counted.of_group("3")) == N // FILES
 
 
 @pytest.mark.slow
@@ -154,8 +148,8 @@ def test_folders_name_groups(engine: Any, cluster: Client, folder: Path) -> None
 def test_vectors_are_reduced_where_they_lie(engine: Any, cluster: Client, folder: Path, table: pa.Table) -> None:
     logits = table["z"].combine_chunks().flatten().to_numpy().reshape(-1, 3)
     labels = table["y"].to_numpy()
-    found = engine.tally(folder, prediction="z", label="y", scale="logit", reduction="class:2")
-    _same(found, calibrant.tally(logits, labels, scale="logit", reduction="class:2"))
+    counted = engine.tally(folder, prediction="z", label="y", scale="logit", reduction="class:2")
+    assert_same_tally(counted, calibrant.tally(logits, labels, scale="logit", reduction="class:2"))
 
 
 def test_large_files_are_divided_by_their_row_groups(folder: Path, whole: EventTally) -> None:
@@ -163,7 +157,7 @@ def test_large_files_are_divided_by_their_row_groups(folder: Path, whole: EventT
     assert len(pieces) > FILES + 1
     assert {piece.first_row for piece in pieces} > {0, 15_000}
     counted = [count_piece(piece, Columns.read(**COLUMNS)) for piece in pieces]
-    _same(calibrant.merge(part for part in counted if part is not None), whole)
+    assert_same_tally(calibrant.merge(part for part in counted if part is not None), whole)
 
 
 def test_an_invalid_row_of_a_late_row_group_is_reported_by_its_number_in_the_file(
@@ -175,7 +169,7 @@ def test_an_invalid_row_of_a_late_row_group_is_reported_by_its_number_in_the_fil
     pq.write_table(part.set_column(1, "y", pa.array(labels, pa.int8())), tmp_path / "a.parquet", row_group_size=4000)
     asked = Columns.read(prediction="p", label="y")
     *others, last = pieces_of(tmp_path, piece_bytes=1)
-    assert [len(found) for piece in others if (found := count_piece(piece, asked))] == [4000] * 4
+    assert [len(rows) for piece in others if (rows := count_piece(piece, asked))] == [4000] * 4
     with pytest.raises(NotFinite, match=r"a\.parquet, row 17000: labels must be a finite number"):
         count_piece(last, asked)
 
@@ -186,9 +180,9 @@ def test_collections_of_dask_are_counted(cluster: Client, folder: Path, table: p
     wanted = calibrant.tally(some["p"].to_numpy(), some["y"].to_numpy(), groups=some["country"].to_pylist())
     asked: dict[str, Any] = {"prediction": "p", "label": "y", "group": "country"}
     frame = some.select(["p", "y", "country"]).to_pandas()
-    _same(distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=3), **asked), wanted)
+    assert_same_tally(distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=3), **asked), wanted)
     records = some.select(["p", "y", "country", "unread"]).to_pylist()
-    _same(distributed.dask.tally(dask.bag.from_sequence(records, npartitions=3), **asked), wanted)
+    assert_same_tally(distributed.dask.tally(dask.bag.from_sequence(records, npartitions=3), **asked), wanted)
     with pytest.raises(InvalidOption, match="label names a column"):
         distributed.dask.tally(dask.dataframe.from_pandas(frame, npartitions=1), prediction="p", label="q")
     broken = dask.bag.from_sequence([{"p": 0.1, "y": 1}, {"p": "secret", "y": 0}], npartitions=1)
@@ -199,14 +193,16 @@ def test_collections_of_dask_are_counted(cluster: Client, folder: Path, table: p
 
 def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path) -> None:
     some = table.slice(0, 30_000)
-    kept = some.filter(pa.compute.equal(some["fold"], 2))
-    wanted = calibrant.tally(kept["p"].to_numpy(), kept["y"].to_numpy())
+    chosen = some.filter(pa.compute.equal(some["fold"], 2))
+    wanted = calibrant.tally(chosen["p"].to_numpy(), chosen["y"].to_numpy())
     with duckdb.connect() as connection:
         relation = connection.from_arrow(some).filter("fold = 2").project('p AS "the ""p""", y')
-        _same(distributed.duckdb.tally(relation, prediction='the "p"', label="y"), wanted)
+        assert_same_tally(distributed.duckdb.tally(relation, prediction='the "p"', label="y"), wanted)
         path = str(tmp_path / "it's.csv")
         relation.write_csv(path)
-        _same(distributed.duckdb.tally(path, prediction='the "p"', label="y", connection=connection), wanted)
+        assert_same_tally(
+            distributed.duckdb.tally(path, prediction='the "p"', label="y", connection=connection), wanted
+        )
         assert connection.sql("SELECT 1").fetchall() == [(1,)]  # the caller's stays open
         with pytest.raises(InvalidOption, match="prediction names a column"):
             distributed.duckdb.tally(relation, prediction="p", label="y")
@@ -269,9 +265,9 @@ def test_a_missing_file_or_one_that_is_not_parquet_is_reported(cluster: Client, 
 def test_values_that_arrow_cannot_hold_are_refused_and_not_echoed() -> None:
     frame = pd.DataFrame({"p": pd.Series([0.1, "secret"], dtype=object), "y": [0, 1]})
     with dask.config.set({"dataframe.convert-string": False}):
-        made = dask.dataframe.from_pandas(frame, npartitions=1)
+        partitioned = dask.dataframe.from_pandas(frame, npartitions=1)
         with pytest.raises(NotANumber, match="partition 0") as caught:
-            distributed.dask.tally(made, prediction="p", label="y")
+            distributed.dask.tally(partitioned, prediction="p", label="y")
     assert "secret" not in str(caught.value)
 
 
@@ -287,12 +283,12 @@ def test_every_example_of_the_page_runs(
     there: dict[str, Any] = {"chunks": zip(np.array_split(p, 5), np.array_split(y, 5), strict=True)}
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "large-data.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    found = []
+    counts = []
     for block in blocks:
         here = block.replace("n_workers=2, threads_per_worker=1", repr(cluster.scheduler_info()["address"]))
         exec(compile(here, "large-data.md", "exec"), there)
-        found.append(len(there["everything"]))
-    assert found == [N] * 4
+        counts.append(len(there["everything"]))
+    assert counts == [N] * 4
     by_sql = calibrant.evaluate_tally(there["by_sql"], measures=["ks"])
     assert by_sql.n == N
     assert by_sql.measures["ks"].value == pytest.approx(
@@ -313,8 +309,8 @@ def test_engines_are_imported_when_they_are_used_and_missing_ones_named() -> Non
         "    except ImportError as error:\n"
         "        print(error)\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert out == [
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines == [
         "[]",
         "this needs dask, which is not installed: pip install 'calibrant[dask]'",
         "this needs duckdb, which is not installed: pip install 'calibrant[duckdb]'",

@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npz
 from tests.rows import draw_event
@@ -59,7 +58,7 @@ def test_curves_of_models_are_those_of_the_library(http: httpx.Client, client: C
     assert problem_of(http.post("/decisions", json=body | {"costs": [1, 2]})) == (422, "invalid-field", "/models")
 
 
-@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda one: next(iter(one)))
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: next(iter(criterion)))
 def test_a_threshold_is_that_of_the_library(client: Calibrant, criterion: dict[str, Any]) -> None:
     local = calibrant.best_threshold(P, Y, seed=3, **criterion).to_dict()
     assert client.best_threshold(predictions=P, labels=Y, seed=3, **criterion).to_dict() == local
@@ -70,9 +69,9 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
     names = np.array(["bird", "cat", "dog"])
     labels = names[probs.argmax(axis=1)].tolist()
     body = {"predictions": probs.tolist(), "labels": labels, "class_names": names.tolist(), "reduction": "class:dog"}
-    found = body_of(http.post("/decisions", json=body | {"capacity": 5}))
+    decision = body_of(http.post("/decisions", json=body | {"capacity": 5}))
     named: dict[str, Any] = {"class_names": names.tolist(), "reduction": "class:dog"}
-    assert found == calibrant.best_threshold(probs, labels, capacity=5, **named).to_dict()
+    assert decision == calibrant.best_threshold(probs, labels, capacity=5, **named).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -110,16 +109,16 @@ def test_a_class_of_several_is_decided_by_its_name(http: httpx.Client) -> None:
     ],
 )
 def test_invalid_fields_are_named(http: httpx.Client, change: dict[str, Any], code: str, pointer: str) -> None:
-    status, found, place = problem_of(http.post("/decisions", json=ROWS | change))
-    assert (status, found) == (422, code)
+    status, problem, place = problem_of(http.post("/decisions", json=ROWS | change))
+    assert (status, problem) == (422, code)
     assert place.startswith(pointer)
 
 
 def test_rows_without_labels_or_of_an_unknown_batch_are_refused(http: httpx.Client) -> None:
-    found = problem_of(http.post("/decisions", json={"predictions": ROWS["predictions"], "capacity": 3}))
-    assert found == (422, "invalid-field", "/labels")
-    found = problem_of(http.post("/decisions", json={"batch": "batch_0", "capacity": 3}))
-    assert found == (422, "unknown-batch-reference", "/batch")
+    problem = problem_of(http.post("/decisions", json={"predictions": ROWS["predictions"], "capacity": 3}))
+    assert problem == (422, "invalid-field", "/labels")
+    problem = problem_of(http.post("/decisions", json={"batch": "batch_0", "capacity": 3}))
+    assert problem == (422, "unknown-batch-reference", "/batch")
 
 
 # --- The command
@@ -131,10 +130,6 @@ def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{y},{p!r},{p**2!r},p{i // 3}" for i, (y, p) in enumerate(zip(Y, P.tolist(), strict=True))]
     path.write_text("\n".join(["y,p,q,patient", *lines, ""]), "utf-8")
     return path
-
-
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"CALIBRANT_SERVER": server})
 
 
 @pytest.mark.parametrize(
@@ -155,7 +150,7 @@ def _run(server: str | None, *arguments: str | Path) -> Result:
 @pytest.mark.parametrize("form", [pytest.param([], marks=pytest.mark.slow), ["--json"]], ids=["text", "json"])
 def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
     flags = ["--label", "y", *([] if "--prediction" in flags else ["--prediction", "p"]), *flags]
-    here, there = (_run(server, "decide", csv, *flags, *form) for server in (None, service.url))
+    here, there = (invoked(server, "decide", csv, *flags, *form) for server in (None, service.url))
     assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
     assert here.stdout == there.stdout
     assert here.stderr == there.stderr
@@ -178,10 +173,10 @@ def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, fla
     ],
 )
 def test_flags_that_cannot_be_met_are_named(csv: Path, flags: list[str], text: str) -> None:
-    found = _run(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
-    assert found.exit_code != 0
-    assert text in found.stderr
-    assert found.stdout == ""
+    refused = invoked(None, "decide", csv, "--label", "y", "--prediction", "p", *flags)
+    assert refused.exit_code != 0
+    assert text in refused.stderr
+    assert refused.stdout == ""
 
 
 @pytest.mark.parametrize("command", [("decide",), ("decide", "--costs", "1,4"), ("report", "--costs", "1,4")])
@@ -190,11 +185,11 @@ def test_the_commands_for_both_events_of_two_columns_are_printed(command: tuple[
     lines = [f"{y},{1 - p!r},{p!r}" for y, p in zip(Y, P.tolist(), strict=True)]
     path.write_text("\n".join(["y,prob_0,prob_1", *lines, ""]), "utf-8")
     flags = (*command[1:], *(("--out", tmp_path / "report.html") if command[0] == "report" else ()))
-    refused = _run(None, command[0], path, *flags)
+    refused = invoked(None, command[0], path, *flags)
     remedies = [line.split() for line in refused.stderr.splitlines() if line.startswith("  calibrant ")]
     assert refused.exit_code == 2
     assert [words[-2:] for words in remedies] == [["--reduction", "confidence"], ["--reduction", "binary"]]
-    assert [_run(None, *words[1:]).exit_code for words in remedies] == [0, 0]
+    assert [invoked(None, *words[1:]).exit_code for words in remedies] == [0, 0]
 
 
 def test_rows_in_clusters_have_the_intervals_of_the_library(http: httpx.Client, client: Calibrant) -> None:

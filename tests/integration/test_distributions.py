@@ -10,7 +10,6 @@ import httpx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import calibrant
@@ -21,7 +20,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.packed import arrow, npy, npz, parquet
 
 REGRESSION = {"prediction_kind": "regression"}
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -50,8 +49,8 @@ def _json(rows: dict[str, Any]) -> dict[str, Any]:
 def _evaluate(api: httpx.Client, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
     response = api.post("/evaluate", json=body)
     assert response.status_code == status, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    report: dict[str, Any] = response.json()
+    return report
 
 
 # --- Evaluations
@@ -66,18 +65,18 @@ def test_the_answer_is_that_of_the_library(api: httpx.Client, kind: str) -> None
         "clusters": [str(i // 5) for i in range(90)],
     }
     options: dict[str, Any] = {"interval": 0.9, "seed": 3}
-    found = _evaluate(api, _json({**rows, **extra}) | options)
+    report = _evaluate(api, _json({**rows, **extra}) | options)
     expected = calibrant.evaluate_distribution(**rows, **extra, **options).to_dict()
-    assert (found["kind"], found["n"]) == (kind, 60)
-    assert found["measures"] == json.loads(json.dumps(expected["measures"]))
-    assert {name: group["n"] for name, group in found["groups"].items()} == {"b": 30, "c": 30}
+    assert (report["kind"], report["n"]) == (kind, 60)
+    assert report["measures"] == json.loads(json.dumps(expected["measures"]))
+    assert {name: group["n"] for name, group in report["groups"].items()} == {"b": 30, "c": 30}
 
 
 def test_measures_have_options_and_names_of_their_own(api: httpx.Client) -> None:
     asked = [{"name": "coverage", "level": 0.5, "as": "half"}, "crps"]
-    found = _evaluate(api, _json(_rows("normal")) | {"measures": asked})
-    assert list(found["measures"]) == ["half", "crps"]
-    assert found["measures"]["half"]["definition"]["level"] == 0.5
+    report = _evaluate(api, _json(_rows("normal")) | {"measures": asked})
+    assert list(report["measures"]) == ["half", "crps"]
+    assert report["measures"]["half"]["definition"]["level"] == 0.5
 
 
 def test_coverage_is_measured_by_a_column(api: httpx.Client) -> None:
@@ -97,16 +96,11 @@ def test_coverage_is_measured_by_a_column(api: httpx.Client) -> None:
 def test_every_format_gives_the_same_answer(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     columns = {f"q{level}": rows["quantiles"][:, i] for i, level in enumerate(LEVELS)} | {"observed": rows["observed"]}
-    table = pa.table(columns)
-    stream, file = io.BytesIO(), io.BytesIO()
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    pq.write_table(table, file)
     lines = [",".join(columns), *(",".join(map(repr, map(float, row))) for row in zip(*columns.values(), strict=True))]
     bodies = {
         NPZ: npz(**rows),
-        ARROW: stream.getvalue(),
-        PARQUET: file.getvalue(),
+        ARROW: arrow(columns),
+        PARQUET: parquet(columns),
         "text/csv": "\n".join(lines).encode(),
     }
     expected = _evaluate(api, _json(rows))
@@ -133,16 +127,15 @@ def test_the_level_of_intervals_is_in_the_query_or_in_the_archive(api: httpx.Cli
 def test_quantiles_that_cross_by_rounding_are_repaired_and_counted(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     rows["quantiles"][4] = [1.0, 2.0, 2.0 - 1e-9, 3.0, 4.0]
-    found = _evaluate(api, _json(rows))
-    assert found["n_repaired"] == 1
-    assert found["measures"]["crps"]["value"] is not None
+    report = _evaluate(api, _json(rows))
+    assert report["n_repaired"] == 1
+    assert report["measures"]["crps"]["value"] is not None
 
 
 def test_a_fit_counts_repaired_crossings(api: httpx.Client) -> None:
     rows = {"observed": [0.5] * 20, "levels": [0.2, 0.8], "quantiles": [[1.0, 1.0 - 1e-9]] + [[0.0, 1.0]] * 19}
-    made = api.post("/maps", json=REGRESSION | rows | {"method": "conformal"})
-    assert made.status_code == 201, made.text
-    assert made.json()["document"]["diagnostics"]["n_repaired"] == 1
+    fitted = body_of(api.post("/maps", json=REGRESSION | rows | {"method": "conformal"}), 201)
+    assert fitted["document"]["diagnostics"]["n_repaired"] == 1
 
 
 def test_bodies_without_the_field_are_of_classifiers(api: httpx.Client) -> None:
@@ -230,10 +223,8 @@ def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Clie
 
 
 def test_an_npy_body_is_refused(api: httpx.Client) -> None:
-    out = io.BytesIO()
-    np.save(out, np.ones(3))
     sent = api.post(
-        "/evaluate", params=REGRESSION, content=out.getvalue(), headers={"Content-Type": "application/x-npy"}
+        "/evaluate", params=REGRESSION, content=npy(np.ones(3)), headers={"Content-Type": "application/x-npy"}
     )
     assert problem_of(sent)[:2] == (415, "unsupported-media-type")
 
@@ -264,9 +255,8 @@ def test_rows_are_appended_only_to_a_batch_of_the_same_shape(api: httpx.Client) 
     rows = _rows("quantiles", 10)
     rows["quantiles"][2, 1] = rows["quantiles"][2, 0] - 1e-12
     batch = api.post("/batches", json=_json(rows)).json()["id"]
-    more = api.post(f"/batches/{batch}/rows", json=_json(rows))
-    assert more.status_code == 200, more.text
-    assert (more.json()["n"], more.json()["n_repaired"]) == (20, 2)
+    more = body_of(api.post(f"/batches/{batch}/rows", json=_json(rows)))
+    assert (more["n"], more["n_repaired"]) == (20, 2)
     assert _evaluate(api, REGRESSION | {"batch": batch})["n_repaired"] == 2
     other = rows | {"levels": np.array([0.1, 0.25, 0.5, 0.75, 0.95])}
     assert problem_of(api.post(f"/batches/{batch}/rows", json=_json(other)))[1:] == ("invalid-field", "/levels")
@@ -291,12 +281,11 @@ def test_a_batch_of_the_other_kind_is_refused(api: httpx.Client) -> None:
 
 def test_a_batch_without_outcomes_is_calibrated_but_not_evaluated(api: httpx.Client) -> None:
     rows = _rows("normal")
-    made = api.post("/maps", json=_json(rows) | {"method": "variance-scaling"}).json()["id"]
+    map_id = api.post("/maps", json=_json(rows) | {"method": "variance-scaling"}).json()["id"]
     batch = api.post("/batches", json=_json({name: rows[name] for name in ("mean", "variance")})).json()["id"]
     assert problem_of(api.post("/evaluate", json=REGRESSION | {"batch": batch})) == (422, "invalid-field", "/observed")
-    found = api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": made})
-    assert found.status_code == 200
-    assert len(found.json()["variance"]) == 90
+    calibrated = body_of(api.post("/calibrate", json=REGRESSION | {"batch": batch, "map": map_id}))
+    assert len(calibrated["variance"]) == 90
 
 
 # --- Maps
@@ -327,17 +316,17 @@ def test_a_fitted_map_is_that_of_the_library(
     assert record["digest"] == expected.training_digest
     assert api.get("/maps/ensemble").json() == record
     assert api.get("/maps/ensemble:1/document").json() == record["document"]
-    given = {name: value for name, value in rows.items() if name != "observed"}
-    _compare(body_of(api.post("/calibrate", json=_json(given) | {"map": "ensemble"})), expected, given)
+    forecasts = {name: value for name, value in rows.items() if name != "observed"}
+    _compare(body_of(api.post("/calibrate", json=_json(forecasts) | {"map": "ensemble"})), expected, forecasts)
 
 
-def _compare(found: dict[str, Any], expected: DistributionMap, given: dict[str, Any]) -> None:
-    applied = expected.apply(**given)
+def _compare(answer: dict[str, Any], expected: DistributionMap, forecasts: dict[str, Any]) -> None:
+    applied = expected.apply(**forecasts)
     for name in ("mean", "variance", "quantiles", "levels", "lower", "upper"):
-        if name in found:
-            np.testing.assert_allclose(found[name], getattr(applied, name), rtol=1e-14)
-    assert found["n_repaired"] == 0
-    assert {"mean", "quantiles", "lower"} & set(found)
+        if name in answer:
+            np.testing.assert_allclose(answer[name], getattr(applied, name), rtol=1e-14)
+    assert answer["n_repaired"] == 0
+    assert {"mean", "quantiles", "lower"} & set(answer)
 
 
 def test_a_gain_beyond_all_scale_is_unknown_and_its_map_is_read_again(api: httpx.Client) -> None:
@@ -353,8 +342,8 @@ def test_a_gain_beyond_all_scale_is_unknown_and_its_map_is_read_again(api: httpx
 def test_calibrated_quantiles_come_in_every_format(api: httpx.Client) -> None:
     rows = _rows("quantiles")
     api.post("/maps", json=_json(rows) | {"method": "location-scale", "name": "m"}).raise_for_status()
-    given = {name: rows[name] for name in ("quantiles", "levels")}
-    body = _json(given) | {"map": "m"}
+    forecasts = {name: rows[name] for name in ("quantiles", "levels")}
+    body = _json(forecasts) | {"map": "m"}
     plain = api.post("/calibrate", json=body).json()
     arrays = np.load(io.BytesIO(api.post("/calibrate", json=body, headers={"Accept": NPZ}).content))
     np.testing.assert_array_equal(arrays["quantiles"], plain["quantiles"])
@@ -404,7 +393,7 @@ def test_a_name_keeps_the_shape_of_its_forecasts(api: httpx.Client) -> None:
     api.put("/maps/ensemble/aliases/champion", json={"version": 1}).raise_for_status()
     assert api.get("/maps/ensemble@champion").json()["method"] == "variance-scaling"
     listed = api.get("/maps", params={"name": "ensemble"}).json()["items"]
-    assert [one["returns"]["kind"] for one in listed] == ["quantiles", "normal"]
+    assert [record["returns"]["kind"] for record in listed] == ["quantiles", "normal"]
 
 
 @pytest.mark.parametrize(
@@ -433,10 +422,10 @@ def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client
     document = calibrant.fit_distribution("averaged", **rows).to_document()
     record = body_of(api.post("/maps/import", json={"document": document, "name": "imported"}), 201)
     assert (record["imported"], record["accepts"]["levels"], record["n"]) == (True, LEVELS, None)
-    given = {name: rows[name] for name in ("quantiles", "levels")}
-    found = api.post("/calibrate", json=_json(given) | {"map": "imported"}).json()
-    expected = calibrant.load_distribution(document).apply(**given)
-    np.testing.assert_array_equal(found["quantiles"], expected.quantiles)
+    forecasts = {name: rows[name] for name in ("quantiles", "levels")}
+    answer = api.post("/calibrate", json=_json(forecasts) | {"map": "imported"}).json()
+    expected = calibrant.load_distribution(document).apply(**forecasts)
+    np.testing.assert_array_equal(answer["quantiles"], expected.quantiles)
     broken = [
         document | {"prediction_kind": "classification"},
         document | {"prediction_kind": None},
@@ -448,9 +437,9 @@ def test_a_map_is_imported_from_its_document_and_from_no_other(api: httpx.Client
         document | {"support": [1.0, -1.0]},
         document | {"method": "x" * 100},
     ]
-    for each in broken:
-        refused = api.post("/maps/import", json={"document": each})
-        assert problem_of(refused)[:2] == (422, "invalid-document"), each
+    for changed in broken:
+        refused = api.post("/maps/import", json={"document": changed})
+        assert problem_of(refused)[:2] == (422, "invalid-document"), changed
         assert refused.json()["errors"][0]["pointer"].startswith("/document")
     large = calibrant.fit_distribution("location-scale", **_rows("normal")).to_document()
     large["parameters"] = {"shift": 1e308, "factor": 1e308, "scale": "identity"}
@@ -480,14 +469,14 @@ def test_an_evaluation_with_a_map_measures_before_and_after_it(api: httpx.Client
 def test_a_map_with_functions_by_value_needs_the_values(api: httpx.Client) -> None:
     rows = _rows("normal") | {"by": ["1", "2"] * 45}
     api.post("/maps", json=_json(rows) | {"method": "variance-scaling", "name": "horizons"}).raise_for_status()
-    given: dict[str, Any] = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
-    assert problem_of(api.post("/calibrate", json=REGRESSION | given | {"map": "horizons"}))[1:] == (
+    forecasts: dict[str, Any] = {"mean": [0.0, 0.0, 0.0], "variance": [1.0, 1.0, 1.0]}
+    assert problem_of(api.post("/calibrate", json=REGRESSION | forecasts | {"map": "horizons"}))[1:] == (
         "length-mismatch",
         "/by",
     )
-    found = api.post("/calibrate", json=REGRESSION | given | {"map": "horizons", "by": ["1", "2", "new"]}).json()
-    expected = calibrant.fit_distribution("variance-scaling", **rows).apply(**given, by=["1", "2", "new"])
-    np.testing.assert_array_equal(found["variance"], expected.variance)
+    answer = api.post("/calibrate", json=REGRESSION | forecasts | {"map": "horizons", "by": ["1", "2", "new"]}).json()
+    expected = calibrant.fit_distribution("variance-scaling", **rows).apply(**forecasts, by=["1", "2", "new"])
+    np.testing.assert_array_equal(answer["variance"], expected.variance)
 
 
 # --- Jobs, the catalogue and the page
@@ -506,12 +495,11 @@ def test_a_long_fit_and_evaluation_run_as_jobs_with_the_same_results(service: St
         assert page.status_code == 200
         batch = http.post("/batches", json=_json(rows)).json()["id"]
         fit = REGRESSION | {"batch": batch, "method": "averaged", "name": "averaged-by-job"}
-        made = http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=600"})
-        assert made.status_code == 201, made.text
+        fitted = body_of(http.post("/maps", json=fit, headers={"Prefer": "respond-async, wait=600"}), 201)
         expected = calibrant.fit_distribution("averaged", **rows)
-        assert calibrant.load_distribution(made.json()["document"]) == expected
-        assert made.json()["held_out_gain"] == expected.diagnostics["held_out_gain"]
-        after = http.post("/evaluate", json=_json(rows) | {"map": made.json()["id"]}, headers=prefer)
+        assert calibrant.load_distribution(fitted["document"]) == expected
+        assert fitted["held_out_gain"] == expected.diagnostics["held_out_gain"]
+        after = http.post("/evaluate", json=_json(rows) | {"map": fitted["id"]}, headers=prefer)
         ended = http.get(after.headers["Location"], headers={"Prefer": "wait=600"}).json()
         assert ended["result"]["report"]["in_sample"] is True
 
@@ -539,7 +527,7 @@ def test_a_measure_that_takes_long_for_its_rows_or_groups_runs_as_a_job(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:
     rows = _rows(kind)
-    given = {name: value for name, value in rows.items() if name != "observed"}
+    forecasts = {name: value for name, value in rows.items() if name != "observed"}
     method = "location-scale"
     expected = calibrant.fit_distribution(method, **rows)
     with connected(client_kind, service.url) as client:
@@ -547,18 +535,18 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
             "measures": ["coverage", {"name": "coverage", "level": 0.5, "as": "half"}],
             "seed": 3,
         }
-        found = client.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
+        report = client.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
         library = calibrant.evaluate_distribution(**rows, **options, groups=["a", "b"] * 45)
-        assert {key: one.value for key, one in found.measures.items()} == {
-            key: one.value for key, one in library.measures.items()
+        assert {key: estimate.value for key, estimate in report.measures.items()} == {
+            key: estimate.value for key, estimate in library.measures.items()
         }
-        assert found.groups is not None
-        assert list(found.groups) == ["a", "b"]
+        assert report.groups is not None
+        assert list(report.groups) == ["a", "b"]
         fitted = client.fit_distribution(method, **rows)
         assert calibrant.load_distribution(client.export_map(fitted.id)) == expected
         assert fitted.held_out_gain is not None
         assert fitted.held_out_gain.gain == expected.diagnostics["held_out_gain"]["gain"]
-        applied, wanted = client.calibrate_distribution(fitted.id, **given), expected.apply(**given)
+        applied, wanted = client.calibrate_distribution(fitted.id, **forecasts), expected.apply(**forecasts)
         assert applied.kind == wanted.kind
         for name in ("mean", "variance", "quantiles", "levels", "lower", "upper", "level"):
             np.testing.assert_array_equal(getattr(applied, name), getattr(wanted, name))
@@ -583,19 +571,19 @@ def test_a_report_of_the_client_is_shown_like_that_of_the_library(service: Stack
     groups = ["a", "b"] * 45
     with Calibrant(service.url) as client:
         map_id = client.fit_distribution("variance-scaling", **rows).id
-        found = client.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"], map=map_id)
+        report = client.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"], map=map_id)
     expected = calibrant.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"])
-    assert found["crps"].value == expected["crps"].value
-    assert list(found) == ["crps", "coverage"]
-    assert found.groups is not None
-    assert found.groups["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
-    assert found.after is not None
-    assert found.after["coverage"].value != found["coverage"].value
-    before, after = repr(found).split("\nAfter the map:\n")
+    assert report["crps"].value == expected["crps"].value
+    assert list(report) == ["crps", "coverage"]
+    assert report.groups is not None
+    assert report.groups["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
+    assert report.after is not None
+    assert report.after["coverage"].value != report["coverage"].value
+    before, after = repr(report).split("\nAfter the map:\n")
     assert before == repr(expected)
     assert after.startswith("Report: 90 rows, normal\n")
-    assert found._repr_html_().count("<table>") == 2
-    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+    assert report._repr_html_().count("<table>") == 2
+    pd.testing.assert_frame_equal(report.to_frame(), expected.to_frame())
 
 
 def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
@@ -605,9 +593,9 @@ def test_the_catalogues_list_each_kind(api: httpx.Client) -> None:
         "/diagrams": calibrant.DISTRIBUTION_DIAGRAMS,
     }
     for path, names in catalogues.items():
-        found = api.get(path, params=REGRESSION).json()
-        assert [entry["name"] for entry in found["items"]] == list(names)
-        assert {entry["prediction_kind"] for entry in found["items"]} == {"regression"}
+        catalogue = api.get(path, params=REGRESSION).json()
+        assert [entry["name"] for entry in catalogue["items"]] == list(names)
+        assert {entry["prediction_kind"] for entry in catalogue["items"]} == {"regression"}
         default = api.get(path).json()
         assert default == api.get(path, params={"prediction_kind": "classification"}).json()
         assert {entry["prediction_kind"] for entry in default["items"]} == {"classification"}
@@ -620,15 +608,15 @@ def test_the_page_shows_maps_and_batches_of_regression(service: Stack) -> None:
     with httpx.Client(base_url=service.url, timeout=600) as http:
         rows = _json(_rows("normal"))
         batch = http.post("/batches", json=rows).json()["id"]
-        made = http.post("/maps", json=rows | {"method": "variance-scaling", "name": "on-the-page"}).json()["id"]
-        for path in ("/ui/maps", "/ui/maps/on-the-page", f"/ui/maps/{made}", "/ui/reports", "/ui/jobs"):
+        map_id = http.post("/maps", json=rows | {"method": "variance-scaling", "name": "on-the-page"}).json()["id"]
+        for path in ("/ui/maps", "/ui/maps/on-the-page", f"/ui/maps/{map_id}", "/ui/reports", "/ui/jobs"):
             page = http.get(path, headers=html)
             assert page.status_code == 200, path
             assert "None" not in page.text, path
         classes = http.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
         assert "on-the-page" not in http.get(f"/ui/reports/{classes}", headers=html).text
         assert 'type="radio" name="map" value="on-the-page:1"' in http.get(f"/ui/reports/{batch}", headers=html).text
-        assert http.get(f"/maps/{made}/diagram.svg").status_code == 404
+        assert http.get(f"/maps/{map_id}/diagram.svg").status_code == 404
 
 
 # --- In the order of time
@@ -659,14 +647,14 @@ def test_forecasts_are_recalibrated_in_the_order_of_time_as_by_the_library(
     texts = {**times, "by": [str(step) for step in horizon]}
     how = {"half_life": 7.0, "shift": 0.5}
     if form == "json":
-        found = api.post("/calibrate", json=_json({**rows, **texts}) | {"in_order": how})
+        response = api.post("/calibrate", json=_json({**rows, **texts}) | {"in_order": how})
     else:
         arrays = {**rows, **{name: np.array(values) for name, values in texts.items()}}
         level = {"level": arrays.pop("level")} if "level" in arrays else {}
         query = REGRESSION | {"in_order": json.dumps(how)} | level
-        found = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
-    assert found.status_code == 200, found.text
-    answer, wanted = found.json(), _in_library(kind, shift=0.5)
+        response = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
+    assert response.status_code == 200, response.text
+    answer, wanted = response.json(), _in_library(kind, shift=0.5)
     assert "map" not in answer
     assert answer["n_known"] == wanted.n_known.tolist()
     assert max(answer["n_known"]) > 10
@@ -686,7 +674,7 @@ def test_a_client_recalibrates_in_the_order_of_time_as_the_library(
     observed = np.where([text == "" for text in times["known"]], np.nan, rows.pop("observed"))
     wanted = _in_library(kind, support=(-50.0, 50.0))
     with connected(client_kind, service.url) as client:
-        found = client.recalibrate_in_order(
+        corrected = client.recalibrate_in_order(
             pd.Series(observed),
             pd.to_datetime(pd.Series(times["times"])),
             pd.to_datetime(pd.Series(times["known"])),
@@ -697,16 +685,16 @@ def test_a_client_recalibrates_in_the_order_of_time_as_the_library(
         )
         with pytest.raises(CalibrationError, match="known must be numbers, like made"):
             client.recalibrate_in_order([1.0], [1], ["2026-01-01"], half_life=1.0, mean=[0.0], variance=[1.0])
-    np.testing.assert_array_equal(found.n_known, wanted.n_known)
-    np.testing.assert_allclose(found.factors, wanted.factors, rtol=1e-9)
-    assert found.forecasts.kind == wanted.forecasts.kind
+    np.testing.assert_array_equal(corrected.n_known, wanted.n_known)
+    np.testing.assert_allclose(corrected.factors, wanted.factors, rtol=1e-9)
+    assert corrected.forecasts.kind == wanted.forecasts.kind
 
 
 def test_an_arrow_answer_has_the_corrections_as_columns(api: httpx.Client) -> None:
     rows, times, _ = _season("quantiles")
     body = _json({**rows, **times}) | {"in_order": {"half_life": 7}}
-    found = api.post("/calibrate", json=body, headers={"Accept": ARROW})
-    table = pa.ipc.open_stream(found.content).read_all()
+    answer = api.post("/calibrate", json=body, headers={"Accept": ARROW})
+    table = pa.ipc.open_stream(answer.content).read_all()
     assert table.column_names == ["q0.1", "q0.25", "q0.5", "q0.75", "q0.9", "shifts", "factors", "n_known"]
 
 
@@ -774,6 +762,6 @@ def test_a_recalibration_that_would_take_long_is_refused_at_once(api: httpx.Clie
         "known": np.arange(1, n + 1).astype("U6"),
     }
     query = REGRESSION | {"in_order": json.dumps({"half_life": 1e6})}
-    found = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
-    assert problem_of(found) == (413, "too-large", "")
-    assert "fewer rows" in found.json()["detail"]
+    answer = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
+    assert problem_of(answer) == (413, "too-large", "")
+    assert "fewer rows" in answer.json()["detail"]

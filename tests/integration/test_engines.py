@@ -31,11 +31,11 @@ from calibrant.distributed.cluster import gather_on_cluster
 from calibrant.distributed.scan import Scan
 from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally
-from service.stack import stack
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 from tests.integration.failing_workers import KilledOnce
 from tests.integration.responses import problem_of
 from tests.rows import draw_event
+from tests.tallies import assert_same_tally
 
 N, FILES = 40_000, 8
 COLUMNS = Columns.read(prediction="score", label="outcome", group="country")
@@ -80,19 +80,12 @@ def _gathered(root: Path, scheduler: str, patience: float = 60.0) -> Any:
     return gather_on_cluster(scan, {"root": f"file://{root}"}, COLUMNS, scheduler=scheduler, patience=patience)
 
 
-def _check(tally: EventTally, whole: EventTally) -> None:
-    assert (tally.groups, tally.reduction, len(tally)) == (whole.groups, whole.reduction, len(whole))
-    assert_array_equal(tally.tally.keys, whole.tally.keys)
-    assert_array_equal(tally.tally.rows, whole.tally.rows)
-    assert_allclose(tally.tally.p_sum, whole.tally.p_sum, rtol=1e-12)
-
-
 @pytest.mark.slow
 def test_rows_on_killed_workers_are_lost_or_counted_twice(
     cluster: Client, root: Path, whole: EventTally, tmp_path: Path
 ) -> None:
     undisturbed = _gathered(root, _scheduler(cluster)).value
-    _check(undisturbed, whole)
+    assert_same_tally(undisturbed, whole)
     plugins = [KilledOnce(tmp_path, "executing", 2), KilledOnce(tmp_path, "memory", 1)]
     for plugin in plugins:
         cluster.register_plugin(plugin)
@@ -103,7 +96,7 @@ def test_rows_on_killed_workers_are_lost_or_counted_twice(
             cluster.unregister_worker_plugin(plugin.name)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["executing-0", "executing-1", "memory-0"]
     assert (content.basis.rows, content.basis.files, content.basis.engine) == (N, FILES, "dask")
-    _check(content.value, whole)
+    assert_same_tally(content.value, whole)
     assert_array_equal(content.value.tally.p_sum, undisturbed.tally.p_sum)
 
 
@@ -211,16 +204,13 @@ def test_an_address_of_a_scheduler_is_checked_otherwise(text: str, accepted: boo
 @pytest.fixture(scope="module")
 def served(cluster: Client, root: Path, folder: Path) -> Iterator[httpx.Client]:
     """A service with a source and the cluster."""
-    inherited = patient() | {
+    settings = {
         "CALIBRANT_SOURCES": json.dumps({"scores": {"root": f"file://{root}"}}),
         "CALIBRANT_DASK_SCHEDULER": _scheduler(cluster),
         "OMP_NUM_THREADS": "1",
     }
-    with (folder / "engines.log").open("ab") as log, contextlib.ExitStack() as opened:
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder / "engines", log=log, inherited=inherited)
-        )
-        yield opened.enter_context(httpx.Client(base_url=running.url, timeout=600))
+    with own_service(folder / "engines", settings) as running, httpx.Client(base_url=running.url, timeout=600) as http:
+        yield http
 
 
 def _source(**changes: Any) -> dict[str, Any]:
@@ -234,18 +224,18 @@ def test_results_of_a_cluster_differ_from_those_of_a_tally(served: httpx.Client,
     columns = {"predictions": "score", "labels": "outcome"}
     with Calibrant(str(served.base_url), timeout=600) as client:  # which waits for jobs
         answer = client.evaluate(source=_source(), **options)
-        made = client.fit("beta", source=_source(columns=columns))
+        record = client.fit("beta", source=_source(columns=columns))
         local = client.evaluate(source=_source(engine="local"), measures=["ece"])
     assert answer.basis is not None
     assert (answer.basis.engine, answer.basis.form, answer.basis.rows) == ("dask", "tally", N)
     report = calibrant.evaluate_tally(whole, **options)
-    for key, result in report.measures.items():
-        assert answer.measures[key].value == pytest.approx(result.value, rel=1e-12, abs=1e-15)
-        assert answer.measures[key].interval == pytest.approx(result.interval, rel=1e-12, abs=1e-15)
+    for key, estimate in report.measures.items():
+        assert answer.measures[key].value == pytest.approx(estimate.value, rel=1e-12, abs=1e-15)
+        assert answer.measures[key].interval == pytest.approx(estimate.interval, rel=1e-12, abs=1e-15)
     assert set(answer.groups or ()) == {"de", "no"}
     fitted = calibrant.fit_tally(whole, "beta")
-    assert made.n == N
-    assert_allclose(calibrant.load(made.document).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
+    assert record.n == N
+    assert_allclose(calibrant.load(record.document).apply([0.2, 0.8]), fitted.apply([0.2, 0.8]), rtol=1e-9)
     assert local.basis is not None
     assert (local.basis.engine, local.n) == ("local", N)
 

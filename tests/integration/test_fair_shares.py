@@ -29,6 +29,7 @@ from service.callers import LOCAL
 from service.settings import Settings
 from service.threads import MOST_THREADS, run_in_thread
 from tests.integration.conftest import one_place_taken, serving
+from tests.integration.responses import body_of, code_of
 
 MIB = 1 << 20
 ASYNC = {"Prefer": "respond-async"}
@@ -39,9 +40,9 @@ Keys = dict[str, dict[str, str]]
 @pytest.fixture
 def keys(redis: Redis) -> Keys:
     """The headers of two API keys of a tenant that takes what it can get, and of one of another tenant."""
-    made = ApiKeyStore(redis)
+    store = ApiKeyStore(redis)
     owners = {"greedy": "greedy", "second": "greedy", "other": "other"}
-    texts = {name: made.create(name, tenant=tenant, scope="write").text for name, tenant in owners.items()}
+    texts = {name: store.create(name, tenant=tenant, scope="write").text for name, tenant in owners.items()}
     return {name: {"Authorization": f"Bearer {text}"} for name, text in texts.items()}
 
 
@@ -169,14 +170,14 @@ def test_while_a_tenant_works_all_the_time_another_finds_a_place(redis_url: str,
         outcomes: Counter[str] = Counter()
         try:
             while outcomes["done"] < 5 or not answers["done"]:
-                assert not any(one.done() for one in working)
+                assert not any(call.done() for call in working)
                 outcomes[post(api, "other")] += 1
                 # On a machine that is busy the store may seem to be away for a moment.
                 assert outcomes.keys() <= {"done", "/problems/store-unavailable"}
         finally:
             ended.set()
-        for one in working:
-            one.result()
+        for call in working:
+            call.result()
     assert answers.keys() <= {"done", "/problems/store-unavailable"}  # they waited for each other
 
 
@@ -261,10 +262,10 @@ def test_a_tenant_that_fills_its_threads_delays_no_other(redis_url: str, keys: K
                 assert begun.acquire(timeout=600)
             assert api.get("/maps", headers=keys["other"]).status_code == 200
             assert api.post("/evaluate", json=ROWS, headers=keys["other"]).status_code == 200
-            assert not any(one.done() for one in answers)
+            assert not any(call.done() for call in answers)
         finally:
             goes_on.set()
-        assert {one.result().status_code for one in answers} == {200}
+        assert {call.result().status_code for call in answers} == {200}
 
 
 def _seen(count: int, send: Callable[[], None]) -> tuple[list[str], list[int], Callable[[FastAPI], None]]:
@@ -322,8 +323,8 @@ def test_many_connections_are_accepted_in_each_pass_of_the_event_loop(redis_url:
 
 def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url: str, keys: Keys) -> None:
     def queued(who: str) -> str:
-        made = api.post("/evaluate", json=ROWS, headers=keys[who] | ASYNC)
-        return f"/jobs/{made.json()['id']}/events"
+        queued_job = api.post("/evaluate", json=ROWS, headers=keys[who] | ASYNC)
+        return f"/jobs/{queued_job.json()['id']}/events"
 
     with _api(redis_url, max_event_streams=8) as api, contextlib.ExitStack() as streams:
 
@@ -336,7 +337,7 @@ def test_a_tenant_holds_half_of_the_event_streams_and_a_key_a_quarter(redis_url:
         own, others = queued("greedy"), queued("other")
         assert [listen("greedy", own).status_code for _ in range(2)] == [200, 200]
         refused = listen("greedy", own)
-        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-many-streams")
+        assert code_of(refused) == (503, "too-many-streams")
         assert refused.json()["detail"] == "the API key has reached the limit of 2 open event streams"
         assert refused.headers["retry-after"]
         assert [listen("second", own).status_code for _ in range(2)] == [200, 200]
@@ -408,12 +409,11 @@ def test_without_keys_one_caller_may_hold_all_event_streams(redis_url: str, redi
 def test_a_small_request_on_a_large_stored_batch_takes_a_place(redis_url: str, redis: Redis) -> None:
     with _api(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600) as api:
         batch = api.post("/batches", json=_large(70_000)).json()["id"]
-        fitted = api.post("/maps", json={**_large(1000), "method": "platt"})
-        assert fitted.status_code == 201
+        fitted = body_of(api.post("/maps", json={**_large(1000), "method": "platt"}), 201)
         calls = {
             "/evaluate": {"batch": batch},
             "/maps": {"batch": batch, "method": "platt"},
-            "/calibrate": {"batch": batch, "map": fitted.json()["id"]},
+            "/calibrate": {"batch": batch, "map": fitted["id"]},
             "/diagrams": {"batch": batch, "diagram": "reliability"},
             "/monitors": {"name": "a", "reference": {"batch": batch}},
         }

@@ -30,8 +30,8 @@ from tests.body_formats import (
     WRITE_ARRAYS,
     WRITE_ROWS,
 )
-from tests.integration.responses import body_of, place_of
-from tests.packed import arrow, npz, parquet
+from tests.integration.responses import body_of, code_of, place_of
+from tests.packed import arrow, npz, parquet, zipped
 
 ZEROS = bytes(1 << 24)
 P = np.random.default_rng(0).random(5000)
@@ -69,11 +69,6 @@ def _post(http: httpx.Client, kind: str, body: bytes, encoding: str | None = Non
     return http.post("/evaluate", content=body, headers=headers)
 
 
-def _code(response: httpx.Response) -> tuple[int, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    return response.status_code, response.json()["type"].removeprefix("/problems/")
-
-
 def _gzip_bomb() -> bytes:
     return gzip.compress(ZEROS) * 80
 
@@ -85,15 +80,15 @@ def _zstd_bomb() -> bytes:
 
 def _zipped(stated: int) -> bytes:
     """A member that unpacks to 64 MB, and says that it has as many bytes as ``stated``."""
-    out = io.BytesIO()
+    file = io.BytesIO()
     with (
-        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("predictions.npy", "w") as member,
     ):
         member.write(_forged_npy(f"({2**23},)")[:128])
         for _ in range(4):
             member.write(ZEROS)
-    body = bytearray(out.getvalue())
+    body = bytearray(file.getvalue())
     directory = body.rindex(b"PK\1\2")
     body[directory + 24 : directory + 28] = stated.to_bytes(4, "little")
     return bytes(body)
@@ -105,11 +100,7 @@ def _forged_npy(shape: str) -> bytes:
 
 
 def _npz_of_true() -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("predictions.npy", _forged_npy("(True,)")[: 128 + 8])
-        archive.writestr("labels.npy", _forged_npy("(True,)")[: 128 + 8])
-    return out.getvalue()
+    return zipped(dict.fromkeys(("predictions.npy", "labels.npy"), _forged_npy("(True,)")[: 128 + 8]))
 
 
 def _lying_arrow() -> bytes:
@@ -175,7 +166,7 @@ PLAIN: dict[str, tuple[str, Callable[[], bytes], tuple[int, str]]] = {
 @pytest.mark.parametrize("case", PLAIN)
 def test_a_hostile_body_is_refused(http: httpx.Client, case: str) -> None:
     kind, make, expected = PLAIN[case]
-    assert _code(_post(http, kind, make())) == expected
+    assert code_of(_post(http, kind, make())) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -185,7 +176,7 @@ JUNK = b"\x00\xff\xc1 no format\n" * 100
 
 @pytest.mark.parametrize("kind", READERS)
 def test_bytes_of_no_format_are_malformed_in_every_format(http: httpx.Client, kind: str) -> None:
-    assert _code(_post(http, kind, JUNK)) == (400, BY_TYPE[kind].malformed.code)
+    assert code_of(_post(http, kind, JUNK)) == (400, BY_TYPE[kind].malformed.code)
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +215,7 @@ def _many_classes() -> bytes:
 def test_a_hostile_body_of_rows_is_refused(http: httpx.Client, monitor: str, case: str) -> None:
     kind, make, expected = OF_MONITORS[case]
     answer = http.post(monitor, content=make(), headers={"Content-Type": kind})
-    assert _code(answer) == expected
+    assert code_of(answer) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -255,7 +246,7 @@ def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=24)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     response = _post(http, NPZ, packer.compress(GOOD[NPZ]) + packer.flush(), "zstd")
-    assert _code(response) == (400, "malformed-encoding")
+    assert code_of(response) == (400, "malformed-encoding")
     assert response.json()["detail"].endswith("the zstd data has a dictionary or window of more than 8 MiB")
 
 
@@ -263,7 +254,7 @@ def test_a_window_that_is_too_large_is_named(http: httpx.Client) -> None:
 @pytest.mark.parametrize("case", PACKED)
 def test_a_hostile_encoding_is_refused(http: httpx.Client, case: str) -> None:
     encoding, make, expected = PACKED[case]
-    assert _code(_post(http, NPZ, make(), encoding)) == expected
+    assert code_of(_post(http, NPZ, make(), encoding)) == expected
     assert http.get("/health/live").status_code == 200
 
 
@@ -314,16 +305,15 @@ def test_a_stated_length_over_the_limit_is_refused_unread(service: Stack) -> Non
 def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx.Client) -> None:
     for kind, query, pointer in ((JSON, "seed=1", "?seed"), (NPZ, "seed=1&seed=2", "?seed")):
         response = http.post(f"/evaluate?{query}", content=GOOD[kind], headers={"Content-Type": kind})
-        assert _code(response) == (422, "invalid-field")
+        assert code_of(response) == (422, "invalid-field")
         assert place_of(response.json()["errors"][0]) == pointer
 
 
 def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "isotonic"}
-    made = http.post("/maps", json=fit)
-    assert made.status_code == 201
+    fitted = body_of(http.post("/maps", json=fit), 201)
     for predictions in (P[:50], np.tile(P, 20)):
-        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": made.json()["id"]}}
+        content: dict[str, Any] = {"content": npz(predictions=predictions), "params": {"map": fitted["id"]}}
         sent = {"Content-Type": NPZ}
         plain = http.post("/calibrate", headers=sent, **content)
         assert plain.headers["content-type"] == JSON
@@ -334,6 +324,6 @@ def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
             np.testing.assert_array_equal(archive["predictions"], expected)
         table = pa.ipc.open_stream(streamed.content).read_all()
         np.testing.assert_array_equal(table["predictions"].to_numpy(), expected)
-        assert table.schema.metadata == {b"map": made.json()["id"].encode()}
+        assert table.schema.metadata == {b"map": fitted["id"].encode()}
         refused = http.post("/calibrate", headers=sent | {"Accept": "image/png"}, **content)
-        assert _code(refused) == (406, "not-acceptable")
+        assert code_of(refused) == (406, "not-acceptable")

@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.examples.record import admitting
 from schemas.audit import AuditQuery
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
-from tests.integration.conftest import patient
+from tests.integration.conftest import own_service
 
 pytestmark = pytest.mark.slow
 
@@ -25,17 +25,14 @@ EXAMPLES = 4
 @pytest.fixture(scope="module")
 def fuzzed(folder: Path) -> Iterator[Stack]:
     """A service of its own: what is fuzzed holds what no other test should meet."""
-    with (
-        (folder / "fuzzed.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "fuzzed", log=log, inherited=patient(admitting())) as running,
-    ):
+    with own_service(folder / "fuzzed", admitting()) as running:
         yield running
 
 
 def test_every_response_matches_the_openapi_document(fuzzed: Stack) -> None:
-    found = fuzz(fuzzed.url, examples=EXAMPLES)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "No issues found" in found.stdout
+    run = fuzz(fuzzed.url, examples=EXAMPLES)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "No issues found" in run.stdout
     assert httpx.get(f"{fuzzed.url}/health/ready", timeout=60).status_code == 200
 
 
@@ -50,16 +47,16 @@ def test_every_call_and_parameter_of_the_audit_log_is_fuzzed(fuzzed: Stack, tmp_
     document["paths"] = paths
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(document), "utf-8")
-    found = fuzz(fuzzed.url, examples=10 * EXAMPLES, document=file)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "No issues found" in found.stdout
+    run = fuzz(fuzzed.url, examples=10 * EXAMPLES, document=file)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "No issues found" in run.stdout
 
 
 def test_every_response_of_a_host_matches_its_document(folder: Path) -> None:
     with fuzzed_host(folder / "host") as host:
-        found = fuzz(host.url, examples=EXAMPLES, document=host.document, is_host=True)
-        assert found.returncode == 0, found.stdout + found.stderr
-        assert "No issues found" in found.stdout
+        run = fuzz(host.url, examples=EXAMPLES, document=host.document, is_host=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "No issues found" in run.stdout
         assert httpx.get(f"{host.url}/health/ready", timeout=60).status_code == 200
 
 
@@ -71,7 +68,7 @@ def test_undocumented_problems_and_statuses_are_detected(fuzzed: Stack, tmp_path
     del document["paths"]["/jobs/{job}"]["get"]["responses"]["404"]
     wrong = tmp_path / "openapi.json"
     wrong.write_text(json.dumps(document), "utf-8")
-    found = fuzz(fuzzed.url, examples=5, phases="examples", document=wrong)
-    assert found.returncode == 1
-    assert "unknown-map is not among the problems of this call" in found.stdout
-    assert "Undocumented status code" in found.stdout
+    run = fuzz(fuzzed.url, examples=5, phases="examples", document=wrong)
+    assert run.returncode == 1
+    assert "unknown-map is not among the problems of this call" in run.stdout
+    assert "Undocumented status code" in run.stdout

@@ -19,15 +19,15 @@ from service.examples.calls import all_examples
 from service.formats.catalogue import FORMATS
 from service.openapi import operations
 from service.settings import Settings
-from service.stack import Stack, stack
-from tests.integration.conftest import patient
+from service.stack import Stack
+from tests.integration.conftest import own_service
 from tests.openapi.python import Generated, generate
 from tests.openapi.through import GeneratedClient
 
 pytestmark = pytest.mark.slow
 
 #: Bodies of these types are sent by libraries. The generator knows one binary type, which its configuration says.
-BINARY = {each.media_type for each in FORMATS if not each.options_in_body} - {"application/x-npz"}
+BINARY = {body_format.media_type for body_format in FORMATS if not body_format.options_in_body} - {"application/x-npz"}
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,7 @@ def generated(document: dict[str, Any], package: Path) -> Generated:
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Stack]:
     """A service of its own: the examples name what they make."""
-    with (
-        (folder / "generated.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "generated", log=log, inherited=patient(admitting())) as service,
-    ):
+    with own_service(folder / "generated", admitting()) as service:
         yield service
 
 

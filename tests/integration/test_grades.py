@@ -9,14 +9,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of
+from tests.commands import error_of, invoked, succeeded
 from tests.integration.responses import body_of, problem_of
 
 NAMES, SIZES, PDS, DEFAULTS = ["A", "B", "C"], [100, 400, 300], [0.001, 0.002, 0.01], [0, 3, 9]
@@ -153,10 +151,6 @@ def test_a_thousand_grades_are_answered_and_more_are_refused(http: httpx.Client)
     assert len(body_of(http.post("/grades", json=fewer | counted | {"correlation": 0.12}))["grades"]) == 1000
 
 
-def _run(server: str | None, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["grades", *map(str, arguments)], env={"CALIBRANT_SERVER": server})
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("grades") / "grades.csv"
@@ -180,10 +174,9 @@ def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, t
     of_rows: list[str | Path] = [obligors, "--label", "default", *options]
     for arguments in (of_table, of_rows):
         for server in (None, service.url):
-            result = _run(server, *arguments, "--json")
-            assert result.exit_code == 0, result.stderr
+            result = succeeded(server, "grades", *arguments, "--json")
             assert json.loads(result.stdout) == _expected()
-    here, there = (_run(server, *of_table).stdout for server in (None, service.url))
+    here, there = (invoked(server, "grades", *of_table).stdout for server in (None, service.url))
     assert here == there
     assert here.splitlines()[0] == "Tests of 3 grades"
     assert "(all)" in here
@@ -209,15 +202,17 @@ def test_the_command_names_what_is_wrong(
     service: Stack, table: Path, server: bool, flags: list[str], problem: str
 ) -> None:
     url = service.url if server else None
-    assert problem in error_of(_run(url, table, *([] if "pd" in flags else ["--prediction", "pd"]), *flags))
+    assert problem in error_of(
+        invoked(url, "grades", table, *([] if "pd" in flags else ["--prediction", "pd"]), *flags)
+    )
 
 
 def test_weights_of_the_command_are_numbers_of_obligors(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("grade,pd,default,n\nA,0.01,1,16\nA,0.01,0,984\n", "utf-8")
     flags: list[str | Path] = [path, "--prediction", "pd", "--group", "grade", "--label", "default", "--weight", "n"]
-    assert "weights_kind" in error_of(_run(None, *flags)).replace("--weights-kind", "weights_kind")
-    result = json.loads(_run(None, *flags, "--weights-kind", "frequency", "--json").stdout)
+    assert "weights_kind" in error_of(invoked(None, "grades", *flags)).replace("--weights-kind", "weights_kind")
+    result = json.loads(invoked(None, "grades", *flags, "--weights-kind", "frequency", "--json").stdout)
     assert result["total"]["jeffreys_p"] == pytest.approx(0.03577, abs=5e-6)
 
 
@@ -234,9 +229,7 @@ def test_ratios_by_field_and_a_given_base_rate_work_on_every_surface(http: httpx
     lines = [f"{y[i]},{float(p[i])!r},{sites[i]}" for i in range(2000)]
     path.write_text("\n".join(["y,p,site", *lines, ""]), "utf-8")
     flags = ["--group", "site", "--measure", "pcoc", "--measure", json.dumps(measures[1]), "--json"]
-    printed = json.loads(
-        CliRunner().invoke(app, ["evaluate", str(path), *flags], env={"CALIBRANT_SERVER": None}).stdout
-    )
+    printed = json.loads(invoked(None, "evaluate", path, *flags).stdout)
     for name, group in local.groups.items():
         for key in ("pcoc", "normalised-entropy"):
             value = group.measures[key].value

@@ -15,9 +15,9 @@ import pytest
 from redis import Redis
 
 from service.settings import Settings
-from service.stack import stack
-from tests.integration.conftest import one_place_taken, patient, serving
+from tests.integration.conftest import one_place_taken, own_service, serving
 from tests.integration.redis_server import until, until_ready
+from tests.integration.responses import code_of
 
 pytestmark = pytest.mark.slow
 
@@ -67,8 +67,7 @@ def test_heavy_requests_beyond_the_places_get_503_and_light_ones_are_served(redi
     with serving(Settings(redis_url, max_heavy_requests=1, max_waiting_requests=0, store_timeout=600)) as url:
         with one_place_taken(redis, url):
             refused = httpx.post(f"{url}/evaluate", json=rows, timeout=60)
-            assert refused.status_code == 503
-            assert refused.json()["type"] == "/problems/busy"
+            assert code_of(refused) == (503, "busy")
             assert refused.headers["retry-after"]
             assert httpx.post(f"{url}/evaluate", json=light, timeout=60).status_code == 200
         # The first request's place is free again.
@@ -100,11 +99,7 @@ def test_a_forwarded_address_is_believed_of_a_trusted_proxy_alone(
 @pytest.mark.parametrize("probes", [True, False])
 def test_the_port_stays_open_after_sigterm_until_a_readiness_probe_has_failed(folder: Path, probes: bool) -> None:
     # Without a probe the time limit counts.
-    environment = patient() | {"CALIBRANT_UNREADY_SECONDS": "600" if probes else "0.5"}
-    with (
-        (folder / "unready.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "unready", log=log, inherited=environment) as running,
-    ):
+    with own_service(folder / "unready", {"CALIBRANT_UNREADY_SECONDS": "600" if probes else "0.5"}) as running:
         until_ready(running.url)
         running.api.terminate()
         if probes:
@@ -117,8 +112,7 @@ def test_the_port_stays_open_after_sigterm_until_a_readiness_probe_has_failed(fo
 def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
     body = b'{"predictions": [0.1, 0.9], "labels": [0, 1]}'
     with (
-        (folder / "drain.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "drain", log=log, inherited=patient()) as running,
+        own_service(folder / "drain") as running,
         contextlib.closing(_begun(running.url, len(body), body[:10])) as connection,
     ):
         # The first part has been read once a later request is answered.

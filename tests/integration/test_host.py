@@ -24,9 +24,10 @@ from backend.held_map import HeldMap
 from service.hosts.app import HostApp, HostProcess, vertex_routes
 from service.settings import ScoringSettings
 from service.stack import Stack
-from tests.body_formats import ARROW, CSV, JSON, NPY, NPZ, npy_of, npz_of
+from tests.body_formats import ARROW, CSV, JSON, NPY, NPZ
 from tests.drawn import examples
 from tests.integration.hosting import CLASSES, PROBS, ask, files, host_of, hosted, post, running_host
+from tests.packed import npy, npz
 
 __all__ = ["files"]
 
@@ -56,8 +57,8 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
     forecasts = {"prediction_kind": "regression", "mean": [3.0, 4.0], "variance": [1.0, 2.0]}
     bodies: list[tuple[str, dict[str, Any]]] = [
         ("spam", {"json": {"predictions": FEW}}),
-        ("spam", {"content": npz_of(predictions=p), "headers": {"content-type": NPZ}}),
-        ("spam", {"content": npz_of(predictions=p), "headers": {"content-type": NPZ, "accept": ARROW}}),
+        ("spam", {"content": npz(predictions=p), "headers": {"content-type": NPZ}}),
+        ("spam", {"content": npz(predictions=p), "headers": {"content-type": NPZ, "accept": ARROW}}),
         ("spam", {"content": b"predictions\n0.25\n", "headers": {"content-type": CSV}}),
         ("bounds", {"json": {"predictions": FEW, "bounds": True}}),
         ("logits", {"json": {"predictions": [-40.0, 2.5]}}),
@@ -81,10 +82,10 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
                 sent = {"json": options["json"] | {"map": reference}}
             else:
                 sent = options | {"params": {"map": reference}}
-            expected, found = http.post("/calibrate", **sent), ask(app, ("POST", "/calibrate", sent))[0]
-            assert (found.status_code, found.content) == (expected.status_code, expected.content), name
+            expected, answer = http.post("/calibrate", **sent), ask(app, ("POST", "/calibrate", sent))[0]
+            assert (answer.status_code, answer.content) == (expected.status_code, expected.content), name
             same = ("content-type", "vary", "calibrant-map")
-            assert [found.headers.get(key) for key in same] == [expected.headers.get(key) for key in same]
+            assert [answer.headers.get(key) for key in same] == [expected.headers.get(key) for key in same]
 
 
 #: A few scores in the body of each protocol, by path; "MAP" is the name of a map.
@@ -168,8 +169,8 @@ def test_tritons_client_infers_with_every_map(files: Any) -> None:
             assert client.is_model_ready(name)
             tensor = tritonclient.http.InferInput("predictions", list(values.shape), "FP64")
             tensor.set_data_from_numpy(values)
-            found = client.infer(name, [tensor]).as_numpy("predictions")
-            np.testing.assert_array_equal(found, hosted()[name].apply(values))
+            calibrated = client.infer(name, [tensor]).as_numpy("predictions")
+            np.testing.assert_array_equal(calibrated, hosted()[name].apply(values))
         assert client.get_model_metadata("pets")["parameters"]["class_names"] == '["cat","dog","bird"]'
         assert not client.is_model_ready("nothing")
         client.close()
@@ -216,10 +217,10 @@ def test_kserve_predicts_one_prediction_per_instance(name: str, field: str) -> N
 
 def test_instances_with_the_names_of_classes_in_any_order_give_predictions_with_names() -> None:
     app, expected = host_of("pets", "top"), hosted()["pets"].apply(SOME)
-    objects = [dict(reversed(one.items())) for one in _objects(SOME)]
+    objects = [dict(reversed(instance.items())) for instance in _objects(SOME)]
     named = post(app, "/v1/models/pets:predict", {"instances": objects}).json()["predictions"]
     assert named == _objects(expected)
-    assert [list(one) for one in named] == [list(CLASSES)] * len(SOME)
+    assert [list(prediction) for prediction in named] == [list(CLASSES)] * len(SOME)
     event = post(app, "/v1/models/top:predict", {"instances": objects}).json()
     assert event == {"predictions": hosted()["top"].apply(SOME).tolist()}
 
@@ -229,8 +230,8 @@ def test_instances_with_the_names_of_classes_in_any_order_give_predictions_with_
 def test_many_instances_are_read_and_written_in_pieces(of_objects: bool) -> None:
     rows = np.random.default_rng(2).dirichlet(np.ones(3), 20_000)
     sent = _objects(rows) if of_objects else rows
-    found = post(host_of("pets"), "/v1/models/pets:predict", {"instances": sent}).json()["predictions"]
-    values = [list(one.values()) for one in found] if of_objects else found
+    predictions = post(host_of("pets"), "/v1/models/pets:predict", {"instances": sent}).json()["predictions"]
+    values = [list(prediction.values()) for prediction in predictions] if of_objects else predictions
     np.testing.assert_array_equal(values, hosted()["pets"].apply(rows))
 
 
@@ -305,8 +306,8 @@ def test_kserve_takes_json_alone() -> None:
 def test_vertex_ai_uses_the_paths_that_it_names() -> None:
     app = host_of("pets", routes=vertex_routes(**VERTEX))
     assert ask(app, ("GET", VERTEX["health"], {}))[0].status_code == 200
-    found = post(app, VERTEX["predict"], {"instances": SOME})
-    assert found.json() == {"predictions": hosted()["pets"].apply(SOME).tolist()}
+    answer = post(app, VERTEX["predict"], {"instances": SOME})
+    assert answer.json() == {"predictions": hosted()["pets"].apply(SOME).tolist()}
     wrong = post(app, VERTEX["predict"], {"instances": [[2, 0, 0]]})
     assert (wrong.status_code, list(wrong.json())) == (400, ["error"])
 
@@ -323,7 +324,10 @@ def test_vertex_ai_names_one_of_several_maps_in_its_parameters() -> None:
 
 
 def test_ping_says_that_the_host_is_healthy() -> None:
-    assert [one.status_code for one in ask(host_of("spam"), ("GET", "/ping", {}), ("HEAD", "/ping", {}))] == [200, 200]
+    assert [answer.status_code for answer in ask(host_of("spam"), ("GET", "/ping", {}), ("HEAD", "/ping", {}))] == [
+        200,
+        200,
+    ]
 
 
 @pytest.mark.parametrize("name", ["spam", "pets", "top"])
@@ -331,19 +335,19 @@ def test_ping_says_that_the_host_is_healthy() -> None:
 @pytest.mark.parametrize("accept", [None, "*/*", JSON, CSV, NPY])
 def test_invocations_take_and_return_every_type(name: str, kind: str, accept: str | None) -> None:
     rows = np.array(FEW) if name == "spam" else SOME
-    bodies = {JSON: {"instances": rows}, CSV: _csv(rows.reshape(len(rows), -1)), NPY: npy_of(rows)}
+    bodies = {JSON: {"instances": rows}, CSV: _csv(rows.reshape(len(rows), -1)), NPY: npy(rows)}
     response = post(host_of(name), "/invocations", bodies[kind], kind, **({"accept": accept} if accept else {}))
     assert response.status_code == 200, response.text
     wanted = kind if accept in (None, "*/*") else accept
     assert response.headers["content-type"].partition(";")[0] == wanted
     expected = hosted()[name].apply(rows)
     if wanted == NPY:
-        found = np.load(io.BytesIO(response.content), allow_pickle=False)
+        calibrated = np.load(io.BytesIO(response.content), allow_pickle=False)
     elif wanted == CSV:
-        found = np.array(_cells(response), float).reshape(expected.shape)
+        calibrated = np.array(_cells(response), float).reshape(expected.shape)
     else:
-        found = np.array(response.json()["predictions"])
-    np.testing.assert_array_equal(found, expected)
+        calibrated = np.array(response.json()["predictions"])
+    np.testing.assert_array_equal(calibrated, expected)
 
 
 def test_a_csv_header_has_the_names_of_the_classes_in_any_order() -> None:
@@ -364,7 +368,7 @@ def test_an_array_alone_is_a_body_of_instances() -> None:
 
 def test_a_header_that_sagemaker_passes_on_names_one_of_several_maps() -> None:
     app = host_of("spam", "pets")
-    for kind, body in ((JSON, {"instances": FEW}), (CSV, _csv(np.array(FEW)[:, None])), (NPY, npy_of(FEW))):
+    for kind, body in ((JSON, {"instances": FEW}), (CSV, _csv(np.array(FEW)[:, None])), (NPY, npy(FEW))):
         named = post(app, "/invocations", body, kind, x_amzn_sagemaker_custom_attributes="map=spam", accept=JSON)
         assert named.json() == {"predictions": hosted()["spam"].apply(FEW).tolist()}
         for attributes in ({}, {"x_amzn_sagemaker_custom_attributes": "trace=1"}):
@@ -384,9 +388,9 @@ def test_a_header_that_sagemaker_passes_on_names_one_of_several_maps() -> None:
         (CSV, b'"0.5\n', 400),
         (f"{CSV}; header=present", b"event\n0.5\n", 422),
         (NPY, b"", 400),
-        (NPY, npy_of(["a"]), 400),
-        (NPY, npy_of(np.ones((2, 2, 2))), 422),
-        (NPY, npy_of(FEW)[:-1], 400),
+        (NPY, npy(["a"]), 400),
+        (NPY, npy(np.ones((2, 2, 2))), 422),
+        (NPY, npy(FEW)[:-1], 400),
         (JSON, b"[0.5", 400),
         (JSON, b"0.5", 422),
         ("application/x-parquet", b"", 415),
@@ -431,7 +435,7 @@ def test_calls_that_do_not_exist_are_problems() -> None:
     app = host_of("spam")
     missing, method = ask(app, ("GET", "/maps", {}), ("PUT", "/invocations", {}))
     assert (missing.status_code, method.status_code, method.headers["allow"]) == (404, 405, "POST")
-    assert {one.headers["content-type"] for one in (missing, method)} == {"application/problem+json"}
+    assert {answer.headers["content-type"] for answer in (missing, method)} == {"application/problem+json"}
 
 
 @pytest.mark.parametrize("path", ["/health/ready", "/v2/health/ready", "/ping", "/alive"])

@@ -12,9 +12,10 @@ import pytest
 import tritonclient.http
 
 from service.stack import Stack
-from tests.body_formats import CSV, JSON, NPY, npy_of
+from tests.body_formats import CSV, JSON, NPY
 from tests.integration.hosting import CLASSES, COUNTRIES, PROBS, SITES, P, ask, host_of, hosted, post
-from tests.integration.responses import body_of
+from tests.integration.responses import body_of, text_of
+from tests.packed import npy
 
 SOME, FEW, AGES = PROBS[:4], P[:4], (80 * P[:4]).tolist()
 WITH_HEADER = f"{CSV}; header=present"
@@ -62,7 +63,7 @@ def test_the_labels_that_risk_control_chooses_are_those_of_the_library() -> None
 def test_invocations_return_sets_in_every_type(kind: str, accept: str) -> None:
     expected = hosted()["sets"].apply(SOME)
     lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist())
-    bodies = {JSON: {"instances": SOME}, CSV: lines.encode(), NPY: npy_of(SOME)}
+    bodies = {JSON: {"instances": SOME}, CSV: lines.encode(), NPY: npy(SOME)}
     response = post(host_of("sets"), "/invocations", bodies[kind], kind, accept=accept)
     assert response.status_code == 200, response.text
     if accept == JSON:
@@ -76,9 +77,8 @@ def test_invocations_return_sets_in_every_type(kind: str, accept: str) -> None:
 def test_a_csv_of_sets_has_a_header_if_the_rows_have_one() -> None:
     lines = "".join(f"{','.join(map(repr, row))},{site}\n" for row, site in zip(SOME.tolist(), SITES, strict=False))
     body = f"predictions.0,predictions.1,predictions.2,groups\n{lines}".encode()
-    response = post(host_of("random"), "/invocations", body, WITH_HEADER, **{ATTRIBUTES: "map=random; seed=3"})
-    assert response.status_code == 200, response.text
-    header, *rows = response.text.splitlines()
+    response = text_of(post(host_of("random"), "/invocations", body, WITH_HEADER, **{ATTRIBUTES: "map=random; seed=3"}))
+    header, *rows = response.splitlines()
     assert header == ",".join(CLASSES)
     expected = hosted()["random"].apply(SOME, groups=SITES[:4], seed=3).members
     assert [list(map(int, row.split(","))) for row in rows] == expected.astype(int).tolist()
@@ -121,7 +121,7 @@ def test_an_adjustable_map_has_another_error_level_in_every_protocol(alpha: floa
         assert answer == {"predictions": expected.to_lists()}
     lines = "".join(f"{','.join(map(repr, row))}\n" for row in SOME.tolist()).encode()
     header = {ATTRIBUTES: f"seed=3; alpha={alpha}"}
-    for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy_of(SOME))):
+    for kind, body in ((JSON, {"instances": SOME}), (CSV, lines), (NPY, npy(SOME))):
         response = post(host, "/invocations", body, kind, accept=JSON, **header)
         assert body_of(response) == {"predictions": expected.to_lists()}
     (output,) = post(host, "/v2/models/levels/infer", _tensors(SOME, **parameters)).json()["outputs"]
@@ -221,10 +221,9 @@ def test_a_missing_feature_of_a_row_is_null_and_falls_back() -> None:
 def test_a_csv_with_the_columns_of_calibrate_has_features() -> None:
     lines = "".join(f"{p!r},{c},{a!r}\n" for p, c, a in zip(FEW.tolist(), COUNTRIES, AGES, strict=False))
     body = f"predictions,features/country,features/age\n{lines}".encode()
-    response = post(host_of("segments"), "/invocations", body, WITH_HEADER)
-    assert response.status_code == 200, response.text
+    response = text_of(post(host_of("segments"), "/invocations", body, WITH_HEADER))
     expected = hosted()["segments"].apply(FEW, features={"country": COUNTRIES[:4], "age": AGES})
-    np.testing.assert_allclose(np.loadtxt(io.StringIO(response.text)), expected, atol=1e-15)
+    np.testing.assert_allclose(np.loadtxt(io.StringIO(response)), expected, atol=1e-15)
 
 
 ROW = {"predictions": 0.5, "features": {"country": "DE", "age": 20.0}}

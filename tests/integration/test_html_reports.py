@@ -106,12 +106,12 @@ def test_a_report_covers_one_map_and_several_maps(http: httpx.Client) -> None:
     fitted = [http.post("/maps", json=ROWS | {"method": method}).json()["id"] for method in ("platt", "beta")]
     with_groups = ROWS | {"groups": ["north", "south"] * 250}
     waiting = PAGE | {"Prefer": "wait=600"}
-    one = _report(http.post("/evaluate", json=with_groups | {"map": fitted[0]}, headers=waiting))
+    page = _report(http.post("/evaluate", json=with_groups | {"map": fitted[0]}, headers=waiting))
     several = _report(http.post("/evaluate", json=with_groups | {"maps": fitted}, headers=waiting))
-    assert fitted[0] in one
+    assert fitted[0] in page
     for name in fitted:
         assert name in several
-    assert "north" in one
+    assert "north" in page
     assert "north" in several
 
 

@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.integration.responses import body_of
 from tests.rows import draw_event
 
 P, Y = draw_event(60_000, 20)
@@ -53,10 +54,9 @@ def url(service_with_map: Stack) -> str:
 @pytest.fixture(scope="module")
 def evaluated(service_with_map: Stack) -> Any:
     """The answer to ``BODY``."""
-    answer = httpx.post(f"{service_with_map.url}/evaluate", content=BODY, headers=JSON, timeout=60)
-    assert answer.status_code == 200
+    answer = body_of(httpx.post(f"{service_with_map.url}/evaluate", content=BODY, headers=JSON, timeout=60))
     assert len(BODY) > 1024 * 1024
-    return answer.json()
+    return answer
 
 
 @pytest.fixture(scope="module")

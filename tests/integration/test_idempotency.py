@@ -23,6 +23,7 @@ from schemas.jobs import StoredAnswer
 from service.settings import Settings
 from tests.integration.conftest import claimed, patient, serving
 from tests.integration.redis_server import answered, assert_away, ready, redis_server, until
+from tests.integration.responses import code_of
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(200)
@@ -34,10 +35,6 @@ ASYNC = {"Prefer": "respond-async"}
 
 def _post(api: httpx.Client, path: str, body: Any, key: str, **headers: str) -> httpx.Response:
     return api.post(path, json=body, headers={"Idempotency-Key": key, **headers})
-
-
-def _code(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["type"].removeprefix("/problems/")
 
 
 def _reserve(store: Store, key: str = "k", fingerprint: str = "f") -> Reservation:
@@ -62,13 +59,13 @@ def test_a_request_that_is_sent_again_gets_the_same_answer_and_does_nothing(
     first = _post(api, path, body, "a", **headers)
     assert first.is_success
     assert "Idempotency-Replayed" not in first.headers
-    kept = set(redis.keys("calibrant:*"))
+    keys = set(redis.keys("calibrant:*"))
     again = _post(api, path, body, "a", **headers)
     assert again.headers["Idempotency-Replayed"] == "true"
     for name in ("content-type", "location", "retry-after", "preference-applied"):
         assert again.headers.get(name) == first.headers.get(name)
     assert (again.status_code, again.content) == (first.status_code, first.content)
-    assert set(redis.keys("calibrant:*")) == kept
+    assert set(redis.keys("calibrant:*")) == keys
     other = _post(api, path, body, "b", **headers)
     assert "Idempotency-Replayed" not in other.headers
 
@@ -88,42 +85,42 @@ def test_appended_rows_and_calibrated_predictions_are_answered_again_too(api: ht
 def test_a_key_is_one_requests(api: httpx.Client) -> None:
     assert _post(api, "/maps", FIT, "a").status_code == 201
     conflict = (409, "idempotency-conflict")
-    assert _code(_post(api, "/maps", FIT | {"seed": 1}, "a")) == conflict
-    assert _code(_post(api, "/maps?x=1", FIT, "a")) == conflict
-    assert _code(_post(api, "/evaluate", FIT, "a")) == conflict
-    assert _code(_post(api, "/maps", FIT, "a", **{"Content-Type": "application/x-npz"})) == conflict
-    assert _code(_post(api, "/maps", FIT, "a", **ASYNC)) == conflict
-    assert _code(_post(api, "/maps", FIT, "a", Accept="text/html")) == conflict
+    assert code_of(_post(api, "/maps", FIT | {"seed": 1}, "a")) == conflict
+    assert code_of(_post(api, "/maps?x=1", FIT, "a")) == conflict
+    assert code_of(_post(api, "/evaluate", FIT, "a")) == conflict
+    assert code_of(_post(api, "/maps", FIT, "a", **{"Content-Type": "application/x-npz"})) == conflict
+    assert code_of(_post(api, "/maps", FIT, "a", **ASYNC)) == conflict
+    assert code_of(_post(api, "/maps", FIT, "a", Accept="text/html")) == conflict
     for name in ("If-Match", "If-None-Match", "Inference-Header-Content-Length", "Ce-Id", "Content-Encoding"):
-        assert _code(_post(api, "/maps", FIT, "a", **{name: '"7"'})) == conflict, name
+        assert code_of(_post(api, "/maps", FIT, "a", **{name: '"7"'})) == conflict, name
     twice = [("Idempotency-Key", "a"), ("Accept", "application/json"), ("Accept", "text/html")]
-    assert _code(api.post("/maps", json=FIT, headers=twice)) == conflict
+    assert code_of(api.post("/maps", json=FIT, headers=twice)) == conflict
     assert _post(api, "/maps", FIT, "a", Accept="application/json").status_code == 201
 
 
 def test_events_whose_attributes_in_headers_differ_are_other_requests(api: httpx.Client) -> None:
     api.post("/monitors", json={"name": "live"}).raise_for_status()
-    data = {"prediction": 0.3, "label": 1}
+    row = {"prediction": 0.3, "label": 1}
     event = {"Ce-Specversion": "1.0", "Ce-Type": "com.calibrant.rows", "Ce-Source": "tests", "Ce-Id": "one"}
-    first = _post(api, "/monitors/live/events", data, "a", **event)
+    first = _post(api, "/monitors/live/events", row, "a", **event)
     assert first.json()["accepted"] == 1, first.text
     conflict = (409, "idempotency-conflict")
     changes = {"Ce-Id": "two", "Ce-Type": "com.calibrant.labels", "Ce-Source": "x", "Ce-Time": "2026-07-01T00:00:00Z"}
     for name, value in changes.items():
-        assert _code(_post(api, "/monitors/live/events", data, "a", **event | {name: value})) == conflict, name
-    again = _post(api, "/monitors/live/events", data, "a", **dict(reversed(event.items())))
+        assert code_of(_post(api, "/monitors/live/events", row, "a", **event | {name: value})) == conflict, name
+    again = _post(api, "/monitors/live/events", row, "a", **dict(reversed(event.items())))
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.content == first.content
-    assert _post(api, "/monitors/live/events", data, "b", **event | {"Ce-Id": "two"}).json()["accepted"] == 1
+    assert _post(api, "/monitors/live/events", row, "b", **event | {"Ce-Id": "two"}).json()["accepted"] == 1
 
 
 def test_requests_sent_at_once_make_one_map(api: httpx.Client) -> None:
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(lambda _: _post(api, "/maps", FIT, "a"), range(64)))
-    made = [answer for answer in answers if answer.status_code == 201]
-    assert made
-    assert len({answer.content for answer in made}) == 1
-    assert {_code(answer) for answer in answers if answer not in made} <= {(409, "idempotency-in-progress")}
+    created = [answer for answer in answers if answer.status_code == 201]
+    assert created
+    assert len({answer.content for answer in created}) == 1
+    assert {code_of(answer) for answer in answers if answer not in created} <= {(409, "idempotency-in-progress")}
     assert api.get("/maps/once:2").status_code == 404
 
 
@@ -138,7 +135,7 @@ def test_while_the_first_request_runs_repeats_get_409_with_retry_after(
         message = changes.get_message(timeout=600)
         assert message is not None
         early = _post(api, "/evaluate", ROWS, "a", **headers)
-        assert _code(early) == (409, "idempotency-in-progress")
+        assert code_of(early) == (409, "idempotency-in-progress")
         assert early.headers["Retry-After"]
         claimed(store, message["data"].decode().rpartition(":")[2]).succeed({"report": {"n": 3}})
         assert first.result().json() == {"n": 3}
@@ -195,9 +192,9 @@ def test_a_refused_request_may_be_mended_under_its_key(api: httpx.Client) -> Non
 @pytest.mark.parametrize("key", ["", "a b", "a" * 256, "é"])
 def test_an_invalid_idempotency_key_is_refused(api: httpx.Client, key: str) -> None:
     refused = api.post("/batches", json=ROWS, headers=[(b"Idempotency-Key", key.encode("latin-1"))])
-    assert _code(refused) == (422, "invalid-field")
+    assert code_of(refused) == (422, "invalid-field")
     twice = api.post("/batches", json=ROWS, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")])
-    assert _code(twice) == (400, "bad-request")
+    assert code_of(twice) == (400, "bad-request")
     assert _post(api, "/batches", ROWS, "!" + "~" * 254).status_code == 201
 
 
@@ -207,7 +204,7 @@ def test_an_answer_too_large_to_keep_is_made_again(api: httpx.Client) -> None:
     first, again = _post(api, "/calibrate", call, "a"), _post(api, "/calibrate", call, "a")
     assert first.content == again.content
     assert "Idempotency-Replayed" not in again.headers
-    assert _code(_post(api, "/calibrate", call | {"bounds": True}, "a")) == (409, "idempotency-conflict")
+    assert code_of(_post(api, "/calibrate", call | {"bounds": True}, "a")) == (409, "idempotency-conflict")
 
 
 def test_a_request_that_takes_over_from_a_dead_process_makes_the_same_ids(store: Store, redis: Redis) -> None:
@@ -269,7 +266,7 @@ def test_the_same_key_of_two_tenants_is_two_keys(redis: Redis, redis_url: str) -
         assert (first.status_code, second.status_code) == (201, 201)
         assert first.json()["id"] != second.json()["id"]
         assert _post(api, "/maps", FIT, "same", **headers[0]).json() == first.json()
-        assert _code(_post(api, "/maps", FIT, "same", **headers[1])) == (409, "idempotency-conflict")
+        assert code_of(_post(api, "/maps", FIT, "same", **headers[1])) == (409, "idempotency-conflict")
 
 
 @pytest.mark.slow
@@ -285,7 +282,7 @@ def test_a_lease_lasts_as_long_as_its_request(redis: Redis, redis_url: str, stor
         until(lambda: redis.zcard(Keyspace().jobs()) == 1)
         began = redis.time()[0]
         while redis.time()[0] < began + 7:
-            assert _code(_post(api, "/evaluate", ROWS, "a", **headers)) == (409, "idempotency-in-progress")
+            assert code_of(_post(api, "/evaluate", ROWS, "a", **headers)) == (409, "idempotency-in-progress")
         (job_id,) = cast(list[bytes], redis.zrange(Keyspace().jobs(), 0, -1))
         claimed(store, job_id.decode()).succeed({"report": {"n": 3}})
         assert first.result().json() == {"n": 3}

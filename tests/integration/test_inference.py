@@ -16,6 +16,7 @@ from backend.store.keyspace import Keyspace
 from calibrant.client import Calibrant
 from service.settings import Settings
 from tests.integration.alone import Call, ask
+from tests.integration.responses import body_of
 from tests.wire import answered, packed, request
 
 RANDOM = np.random.default_rng(16)
@@ -74,9 +75,8 @@ def _error(response: httpx.Response) -> tuple[int, str]:
 
 
 def _calibrated(http: httpx.Client, model: str, values: Any, **options: Any) -> dict[str, list[float]]:
-    answer = http.post("/calibrate", json={"map": model, "predictions": values} | options)
-    assert answer.status_code == 200, answer.text
-    return {name: np.ravel(found).tolist() for name, found in answer.json().items() if name not in ("map", "version")}
+    answer = body_of(http.post("/calibrate", json={"map": model, "predictions": values} | options))
+    return {name: np.ravel(column).tolist() for name, column in answer.items() if name not in ("map", "version")}
 
 
 def test_the_server_describes_itself(http: httpx.Client) -> None:
@@ -92,7 +92,7 @@ def test_the_server_describes_itself(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "taken", "given"),
+    ("name", "taken", "outputs"),
     [
         ("oip-isotonic", [-1], {"predictions": [-1]}),
         ("oip-bounds", [-1], {"predictions": [-1], "p0": [-1], "p1": [-1]}),
@@ -102,7 +102,7 @@ def test_the_server_describes_itself(http: httpx.Client) -> None:
     ],
 )
 def test_a_map_is_described_as_a_model(
-    http: httpx.Client, maps: dict[str, str], name: str, taken: list[int], given: dict[str, list[int]]
+    http: httpx.Client, maps: dict[str, str], name: str, taken: list[int], outputs: dict[str, list[int]]
 ) -> None:
     record = http.get(f"/maps/{name}").json()
     for path in (name, f"{name}/versions/1"):
@@ -112,7 +112,7 @@ def test_a_map_is_described_as_a_model(
             "versions": ["1"],
             "platform": "calibrant_map",
             "inputs": [{"name": "predictions", "datatype": "FP64", "shape": taken}],
-            "outputs": [{"name": out, "datatype": "FP64", "shape": shape} for out, shape in given.items()],
+            "outputs": [{"name": output, "datatype": "FP64", "shape": shape} for output, shape in outputs.items()],
             "parameters": {"map": maps[name]} | {key: record[key] for key in ("method", "reduction", "scale")},
         }
         assert http.get(f"/v2/models/{path}/ready").json() == {"name": name, "ready": True}
@@ -125,15 +125,15 @@ def test_answers_are_those_of_calibrate_to_the_last_bit(http: httpx.Client, maps
     flat = _input(values.ravel().tolist(), shape=list(values.shape))
     nested = _input(values.tolist())
     for body in (flat, nested):
-        head, found = _read(_infer(http, name, {"inputs": [body], "id": "é-42"}))
+        head, tensors = _read(_infer(http, name, {"inputs": [body], "id": "é-42"}))
         assert (head["model_name"], head["model_version"], head["id"]) == (name, "1", "é-42")
         assert head["parameters"] == {"map": maps[name]}
-        assert found == expected
+        assert tensors == expected
     # Every place modulo 8 at which the tensor's bytes may begin.
     for pad in range(8):
         fields = {"id": "x" * pad, "parameters": {"binary_data_output": True}}
-        head, found = _read(_binary(http, name, values, "FP64", **fields))
-        assert found == expected
+        head, tensors = _read(_binary(http, name, values, "FP64", **fields))
+        assert tensors == expected
         shape = list(values.shape) if name == "oip-vector" else [50]
         assert [output["shape"] for output in head["outputs"]] == [shape] * len(expected)
 
@@ -183,12 +183,12 @@ def test_outputs_have_the_requested_form(
             {"name": name} | ({} if binary is None else {"parameters": {"binary_data": binary}})
             for name, binary in outputs
         ]
-    head, found = _read(_infer(http, "oip-bounds", body))
+    head, tensors = _read(_infer(http, "oip-bounds", body))
     sizes = {output["name"]: output.get("parameters", {}).get("binary_data_size") for output in head["outputs"]}
     assert {name: size == 16 for name, size in sizes.items()} == expected
-    assert list(found) == list(expected)
+    assert list(tensors) == list(expected)
     calibrated = _calibrated(http, "oip-bounds", [0.2, 0.7], bounds=True)
-    assert found == {name: calibrated[name] for name in expected}
+    assert tensors == {name: calibrated[name] for name in expected}
     assert "id" not in head
 
 
@@ -207,9 +207,9 @@ def test_versions_ids_and_names_are_models(http: httpx.Client, client: Calibrant
         (f"{maps['oip-isotonic']}/versions/1", "oip-isotonic:1", "1"),
         (maps["oip-isotonic"], "oip-isotonic:1", "1"),
     ):
-        head, found = _read(_infer(http, path, body))
+        head, tensors = _read(_infer(http, path, body))
         assert (head["model_name"], head["model_version"]) == (path.partition("/")[0], version)
-        assert found == _calibrated(http, ref, [0.3])
+        assert tensors == _calibrated(http, ref, [0.3])
         assert http.get(f"/v2/models/{path}/ready").status_code == 200
     assert http.get("/v2/models/oip-versions:1").json()["versions"] == ["1"]
 
@@ -338,9 +338,9 @@ def test_two_lengths_are_refused(http: httpx.Client, maps: dict[str, str]) -> No
 
 def test_a_tensor_of_one_column_is_read_as_its_rows(http: httpx.Client, maps: dict[str, str]) -> None:
     expected = _calibrated(http, "oip-isotonic", [0.2, 0.7])
-    for given in (_input([[0.2], [0.7]]), _input([0.2, 0.7], shape=[2, 1])):
-        head, found = _read(_infer(http, "oip-isotonic", _whole(given)))
-        assert (found, head["outputs"][0]["shape"]) == (expected, [2])
+    for tensor in (_input([[0.2], [0.7]]), _input([0.2, 0.7], shape=[2, 1])):
+        head, tensors = _read(_infer(http, "oip-isotonic", _whole(tensor)))
+        assert (tensors, head["outputs"][0]["shape"]) == (expected, [2])
     assert _read(_binary(http, "oip-isotonic", np.array([[0.2], [0.7]]), "FP64"))[1] == expected
     status, message = _error(_infer(http, "oip-vector", _whole(_input([[0.2], [0.7]]))))
     assert (status, "80" in message) == (400, True)
@@ -412,9 +412,9 @@ def test_no_error_repeats_the_callers_data(http: httpx.Client, maps: dict[str, s
 @pytest.mark.slow
 def test_a_million_rows_are_one_tensor(http: httpx.Client, maps: dict[str, str]) -> None:
     values = np.random.default_rng(1).random(1_000_000)
-    _, found = _read(_binary(http, "oip-isotonic", values, "FP64", parameters={"binary_data_output": True}))
+    _, tensors = _read(_binary(http, "oip-isotonic", values, "FP64", parameters={"binary_data_output": True}))
     fitted = calibrant.load(http.get("/maps/oip-isotonic").json()["document"])
-    np.testing.assert_array_equal(found["predictions"], fitted.apply(values))
+    np.testing.assert_array_equal(tensors["predictions"], fitted.apply(values))
 
 
 def test_refusals_of_access_are_errors_of_the_protocol(redis_url: str, redis: Redis) -> None:

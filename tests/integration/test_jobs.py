@@ -24,7 +24,7 @@ from schemas.jobs import Progress
 from schemas.problems import Problem
 from service.settings import Settings
 from tests.integration.conftest import claimed, serving, submitted
-from tests.integration.responses import place_of
+from tests.integration.responses import body_of, code_of, place_of
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
@@ -83,7 +83,7 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
     old = submitted(store, created_at="2026-01-01T00:00:00.000Z", kind="evaluate", spec={"batch": "batch_a"})
     new = submitted(store, created_at="2026-02-01T00:00:00.000Z")
     claimed(store, old.id)
-    found = {
+    of_queries = {
         "status=running": [old.id],
         "status=queued": [new.id],
         "kind=evaluate": [old.id],
@@ -95,7 +95,7 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
         "status=failed": [],
         "": [new.id, old.id],
     }
-    assert {query: _ids(api.get(f"/jobs?{query}")) for query in found} == found
+    assert {query: _ids(api.get(f"/jobs?{query}")) for query in of_queries} == of_queries
     assert "result" not in api.get("/jobs").json()["items"][0]
 
 
@@ -259,9 +259,13 @@ def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_ur
 
 def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> None:
     job = submitted(store)
-    with contextlib.ExitStack() as kept, ThreadPoolExecutor(1) as threads, httpx.Client(timeout=600) as http:
+    with (
+        contextlib.ExitStack() as stack_of_streams,
+        ThreadPoolExecutor(1) as threads,
+        httpx.Client(timeout=600) as http,
+    ):
         with serving(Settings(redis_url)) as url:
-            lines = kept.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
+            lines = stack_of_streams.enter_context(http.stream("GET", f"{url}/jobs/{job.id}/events")).iter_lines()
             next(lines)
             claimed(store, job.id)
             assert any("running" in line for line in lines)
@@ -272,12 +276,11 @@ def test_streams_end_when_the_service_stops(store: Store, redis_url: str) -> Non
 def test_a_queued_job_is_cancelled_at_once(api: httpx.Client, store: Store, redis: Redis) -> None:
     job = submitted(store)
     assert rq_queue(redis, FITS).get_job_ids() == [f"{job.id}-1"]
-    cancelled = api.post(f"/jobs/{job.id}/cancel")
-    assert cancelled.status_code == 200
-    assert cancelled.json()["status"] == "cancelled"
-    assert cancelled.json()["finished_at"]
+    cancelled = body_of(api.post(f"/jobs/{job.id}/cancel"))
+    assert cancelled["status"] == "cancelled"
+    assert cancelled["finished_at"]
     assert rq_queue(redis, FITS).get_job_ids() == []
-    assert api.post(f"/jobs/{job.id}/cancel").json() == cancelled.json()
+    assert api.post(f"/jobs/{job.id}/cancel").json() == cancelled
     assert api.post(f"/jobs/{new_id('job')}/cancel").status_code == 404
 
 
@@ -285,22 +288,21 @@ def test_a_finished_job_cannot_be_cancelled(api: httpx.Client, store: Store) -> 
     job = submitted(store)
     claimed(store, job.id).succeed({"map": "map_x"})
     refused = api.post(f"/jobs/{job.id}/cancel")
-    assert refused.status_code == 409
-    assert refused.json()["type"] == "/problems/job-final"
+    assert code_of(refused) == (409, "job-final")
     with pytest.raises(JobFinal):
         store.jobs.cancel(job.id)
 
 
 def test_an_ended_job_is_deleted_with_its_events_and_keeps_its_map(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
-    job = made.json()["id"]
+    queued = http.post("/maps", json=ROWS | {"method": "identity", "name": "kept"}, headers={"Prefer": "respond-async"})
+    job = queued.json()["id"]
     assert http.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
     assert http.delete(f"/jobs/{job}").status_code == 204
     assert http.get("/maps/kept").status_code == 200
     assert job not in _ids(http.get("/jobs"))
     for method, path in (("GET", ""), ("GET", "/events"), ("GET", "/diagram.svg"), ("POST", "/cancel"), ("DELETE", "")):
         answer = http.request(method, f"/jobs/{job}{path}")
-        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-job")
+        assert code_of(answer) == (404, "unknown-job")
 
 
 def test_a_job_that_has_not_ended_is_not_deleted(api: httpx.Client, store: Store) -> None:
@@ -308,7 +310,7 @@ def test_a_job_that_has_not_ended_is_not_deleted(api: httpx.Client, store: Store
     run = claimed(store, running.id)
     for job in (queued, running):
         refused = api.delete(f"/jobs/{job.id}")
-        assert (refused.status_code, refused.json()["type"]) == (409, "/problems/job-not-final")
+        assert code_of(refused) == (409, "job-not-final")
         assert "/cancel" in api.get(refused.json()["type"], headers={"Accept": "application/json"}).json()["remedy"]
         assert refused.headers["Location"] == f"/jobs/{job.id}"
     assert [store.jobs.get(job.id).status for job in (queued, running)] == ["queued", "running"]

@@ -35,13 +35,13 @@ def _is_too_large(answer: httpx.Response) -> bool:
 
 def _paths(http: httpx.Client) -> dict[str, list[str]]:
     """Calls with a JSON body, and the content types of each."""
-    found = {}
+    paths = {}
     for path, calls in http.get("/openapi.json").json()["paths"].items():
         for method, call in calls.items():
             kinds = [kind for kind in call.get("requestBody", {}).get("content", {}) if "json" in kind]
             if kinds:
-                found[f"{method.upper()} {path}"] = kinds
-    return found
+                paths[f"{method.upper()} {path}"] = kinds
+    return paths
 
 
 @pytest.mark.slow

@@ -22,8 +22,10 @@ from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from service.stack import stack
-from tests.integration.conftest import patient
+from tests.commands import invoked, succeeded
+from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
+from tests.integration.responses import body_of, code_of
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 
@@ -44,13 +46,8 @@ def keys(own_store: str) -> Iterator[ApiKeyStore]:
 def served(own_store: str, keys: ApiKeyStore, folder: Path) -> Iterator[list[str]]:
     """Two API processes on one store, which holds a key."""
     keys.create("operator", tenant="default", scope="admin")
-    with (folder / "keys-api.log").open("ab") as log, contextlib.ExitStack() as started:
-        yield [
-            started.enter_context(
-                stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store, inherited=patient())
-            ).url
-            for _ in range(2)
-        ]
+    with contextlib.ExitStack() as started:
+        yield [started.enter_context(own_service(folder / "keys", redis_url=own_store)).url for _ in range(2)]
 
 
 def _call(url: str, key: NewKey | str, method: str, path: str, body: object = None) -> httpx.Response:
@@ -59,14 +56,14 @@ def _call(url: str, key: NewKey | str, method: str, path: str, body: object = No
 
 
 def test_a_key_is_kept_as_a_digest_and_ends_once_revoked(keys: ApiKeyStore, own_store: str) -> None:
-    made = keys.create("one", tenant="a", scope="read")
-    assert made.text.startswith(f"calk_{made.record.id}_")
+    created = keys.create("one", tenant="a", scope="read")
+    assert created.text.startswith(f"calk_{created.record.id}_")
     with contextlib.closing(connect(own_store)) as redis:
-        stored = redis.hget(Shared.api_keys(), made.record.id)
-    assert made.text.split("_", 2)[2] not in cast(bytes, stored).decode()
-    assert keys.revoke(made.record.id).revoked_at is not None
+        stored = redis.hget(Shared.api_keys(), created.record.id)
+    assert created.text.split("_", 2)[2] not in cast(bytes, stored).decode()
+    assert keys.revoke(created.record.id).revoked_at is not None
     with pytest.raises(KeyConflict):
-        keys.rotate(made.record.id, grace=60)
+        keys.rotate(created.record.id, grace=60)
     with pytest.raises(UnknownKey):
         keys.revoke("nothing")
 
@@ -99,22 +96,22 @@ def test_the_client_and_the_commands_name_where_a_key_belongs(served: list[str],
 def test_a_refused_tenant_names_the_accepted_characters(own_store: str, keys: ApiKeyStore, tenant: str) -> None:
     before = len(keys.all())
     arguments = ["keys", "create", "one", "--redis-url", own_store]
-    refused = CliRunner().invoke(app, [*arguments, "--tenant", tenant])
+    refused = invoked(None, *arguments, "--tenant", tenant)
     assert refused.exit_code == 2
     accepted = "1 to 63 lower-case letters, digits and hyphens, the first a letter or digit, such as team-a"
     assert f"Invalid value for --tenant: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
     assert len(keys.all()) == before
     for good in ("team-a", "0", "a" * 63):
-        assert CliRunner().invoke(app, [*arguments, "--tenant", good]).exit_code == 0
+        succeeded(None, *arguments, "--tenant", good)
 
 
 def test_a_refused_name_of_a_key_names_the_accepted_characters(own_store: str) -> None:
     arguments = ["keys", "create", "--redis-url", own_store]
-    refused = CliRunner().invoke(app, [*arguments, "--", "_one"])
+    refused = invoked(None, *arguments, "--", "_one")
     assert refused.exit_code == 2
     accepted = "1 to 64 letters, digits, dots, underscores, hyphens and spaces, the first a letter or digit"
     assert f"Invalid value for name: must be {accepted}" in " ".join(refused.stderr.replace("│", " ").split())
-    assert CliRunner().invoke(app, [*arguments, "Ci job_1.2-3"]).exit_code == 0
+    succeeded(None, *arguments, "Ci job_1.2-3")
 
 
 def _until_known(url: str, text: str) -> None:
@@ -207,39 +204,35 @@ def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
     with (folder / "quotas.log").open("ab") as log, contextlib.ExitStack() as started:
         own_store, _ = started.enter_context(embedded_server(folder / "quotas", log=log))
         with contextlib.closing(connect(own_store)) as redis:
-            made = ApiKeyStore(redis)
-            one, other = (made.create(name, tenant=name, scope="write") for name in ("one", "other"))
-        environment = patient() | limits
-        running = started.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=own_store, inherited=environment)
-        )
+            store = ApiKeyStore(redis)
+            key, other = (store.create(name, tenant=name, scope="write") for name in ("one", "other"))
+        running = started.enter_context(own_service(folder / "quotas", limits, redis_url=own_store))
         url = running.url
         # A worker that is stopped leaves what is queued as it is.
         os.kill(running.worker.pid, signal.SIGSTOP)
         started.callback(os.kill, running.worker.pid, signal.SIGCONT)
         rows = {"predictions": [0.1] * 50 + [0.9] * 50, "labels": [0, 1] * 50}
-        first = _call(url, one, "POST", "/batches", rows)
+        first = _call(url, key, "POST", "/batches", rows)
         assert first.status_code == 201
-        refused = _call(url, one, "POST", "/batches", rows)
-        assert (refused.status_code, refused.json()["type"]) == (429, "/problems/quota-exceeded")
+        refused = _call(url, key, "POST", "/batches", rows)
+        assert code_of(refused) == (429, "quota-exceeded")
         assert refused.headers["retry-after"]
-        more = _call(url, one, "POST", f"/batches/{first.json()['id']}/rows", rows)
+        more = _call(url, key, "POST", f"/batches/{first.json()['id']}/rows", rows)
         assert more.status_code == 429
         assert _call(url, other, "POST", "/batches", rows).status_code == 201
-        assert _call(url, one, "DELETE", f"/batches/{first.json()['id']}").status_code == 204
-        again = _call(url, one, "POST", "/batches", rows)
-        assert again.status_code == 201
-        fit = {"batch": again.json()["id"], "method": "pl", "options": {"folds": 2, "candidates": [1]}}
-        job = _call(url, one, "POST", "/maps", fit)
+        assert _call(url, key, "DELETE", f"/batches/{first.json()['id']}").status_code == 204
+        again = body_of(_call(url, key, "POST", "/batches", rows), 201)
+        fit = {"batch": again["id"], "method": "pl", "options": {"folds": 2, "candidates": [1]}}
+        job = _call(url, key, "POST", "/maps", fit)
         assert job.status_code == 202
-        assert _call(url, one, "POST", "/maps", fit).status_code == 429
-        used = _call(url, one, "GET", "/limits").json()["used"]
-        assert used == {"quota_bytes": again.json()["bytes"], "quota_maps": 0, "quota_jobs": 1, "max_monitors": 0}
-        assert _call(url, one, "POST", f"/jobs/{job.json()['id']}/cancel").status_code == 200
-        assert _call(url, one, "GET", "/limits").json()["used"]["quota_jobs"] == 0
+        assert _call(url, key, "POST", "/maps", fit).status_code == 429
+        used = _call(url, key, "GET", "/limits").json()["used"]
+        assert used == {"quota_bytes": again["bytes"], "quota_maps": 0, "quota_jobs": 1, "max_monitors": 0}
+        assert _call(url, key, "POST", f"/jobs/{job.json()['id']}/cancel").status_code == 200
+        assert _call(url, key, "GET", "/limits").json()["used"]["quota_jobs"] == 0
         quick = GOOD | {"method": "identity"}
-        kept = _call(url, one, "POST", "/maps", quick)
-        assert kept.status_code == 201
-        assert _call(url, one, "POST", "/maps", quick).status_code == 429
-        assert _call(url, one, "DELETE", f"/maps/{kept.json()['id']}").status_code == 204
-        assert _call(url, one, "POST", "/maps", quick).status_code == 201
+        fitted = _call(url, key, "POST", "/maps", quick)
+        assert fitted.status_code == 201
+        assert _call(url, key, "POST", "/maps", quick).status_code == 429
+        assert _call(url, key, "DELETE", f"/maps/{fitted.json()['id']}").status_code == 204
+        assert _call(url, key, "POST", "/maps", quick).status_code == 201

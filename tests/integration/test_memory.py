@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,10 +14,12 @@ import pytest
 from benchmarks.chaos.bombs import Bomb, bombs
 from benchmarks.http.load import peak_bytes, reset_peak
 from service.settings import MIB
-from service.stack import Stack, stack
-from tests.integration.conftest import patient
+from service.stack import Stack
+from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
+from tests.integration.responses import code_of
 from tests.integration.visiting import ROWS, Visitor
+from tests.packed import npz
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +40,8 @@ def large() -> dict[str, Bomb]:
 @pytest.fixture(scope="module")
 def bounded(folder: Path) -> Iterator[Stack]:
     """A service with a small budget, a map and a monitor, and with every reader imported."""
-    environment = patient() | {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}
     with (
-        (folder / "bounded.log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=folder / "bounded", log=log, inherited=environment) as running,
+        own_service(folder / "bounded", {"CALIBRANT_MAX_REQUEST_MEMORY": str(BUDGET)}) as running,
         httpx.Client(base_url=running.url, timeout=120) as http,
     ):
         assert http.post("/maps", json=ROWS | {"method": "platt", "name": "m"}).status_code == 201
@@ -72,9 +71,7 @@ def test_four_bombs_at_once_stay_within_the_budget(bounded: Stack, large: dict[s
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.npz"])
 def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> None:
     if name == "rows.npz":
-        out = io.BytesIO()
-        np.savez_compressed(out, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
-        content = out.getvalue()
+        content = npz(np.savez_compressed, p=np.full(20_000_000, 0.5), y=np.zeros(20_000_000, np.int8))
     else:
         content = gzip.compress(b"p,y\n" + b"0.5,1\n" * 12_000_000)
     reset_peak(bounded.api.pid)
@@ -82,7 +79,7 @@ def test_files_of_forms_stay_within_the_budget(bounded: Stack, name: str) -> Non
 
     def send(_: int) -> httpx.Response:
         with Visitor(bounded.url) as visitor:
-            return visitor.post("/ui/upload", data={"csrf_token": visitor.token()}, files={"file": (name, content)})
+            return visitor.upload(content, name)
 
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(send, range(4)))
@@ -97,7 +94,7 @@ def test_a_request_too_large_for_ever_gets_413_and_another_says_when_to_try_agai
     until(lambda: _status(bounded.url, bomb) != 503, 120)  # the requests of other tests may still be read
     headers = {"Content-Type": bomb.kind}
     answer = httpx.post(bounded.url + bomb.path, content=bomb.body, headers=headers, timeout=300)
-    assert (answer.status_code, answer.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(answer) == (413, "too-large")
     assert f"{BUDGET} bytes of memory" in answer.json()["detail"]
     for refused in _at_once(bounded.url, large["Arrow, columns, /batches"]):
         if refused.status_code == 503:

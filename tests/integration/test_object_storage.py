@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
-from pyarrow import parquet
 
 import calibrant
 from calibrant.core.errors import EmptyBatch, SourceUnreadable, TargetExists
@@ -22,6 +19,7 @@ from calibrant.distributed.sources import gather
 from calibrant.distributed.storage import Storage, storage_of
 from calibrant.distributed.target import MANIFEST, Scoring
 from tests.integration.object_store import Fault, Proxy, object_store, proxied, put
+from tests.packed import parquet
 
 FILES, ROWS = 5, 400
 COLUMNS = Columns.read(prediction="p", label="y")
@@ -50,9 +48,7 @@ def _rows(i: int) -> tuple[Any, Any]:
 
 def _file(i: int) -> bytes:
     p, y = _rows(i)
-    file = io.BytesIO()
-    parquet.write_table(pa.table({"p": p, "y": y}), file)
-    return file.getvalue()
+    return parquet({"p": p, "y": y})
 
 
 def _storage(url: str) -> Storage:
@@ -65,8 +61,8 @@ def _gathered(url: str, pattern: str = "**/*.parquet") -> Any:
 
 
 def test_a_list_of_several_pages_lacks_files_or_has_those_of_another_prefix(proxy: Proxy) -> None:
-    found = _gathered(proxy.url)
-    assert_allclose(np.sort(found), np.sort(np.concatenate([_rows(i)[0] for i in range(FILES)])), rtol=0)
+    gathered = _gathered(proxy.url)
+    assert_allclose(np.sort(gathered), np.sort(np.concatenate([_rows(i)[0] for i in range(FILES)])), rtol=0)
     assert sum("list-type=2" in request for request in proxy.requests) > 1
 
 
@@ -99,13 +95,13 @@ def test_a_data_set_in_a_bucket_is_partial_or_written_twice(proxy: Proxy) -> Non
     assert Scoring(storage, "scored", "job_1").run(scan, COLUMNS, fitted) == scored
     with pytest.raises(TargetExists):
         Scoring(storage, "scored", "job_2").run(scan, COLUMNS, fitted)
-    found = calibrant.evaluate_source(
+    report = calibrant.evaluate_source(
         f"s3://bucket/scores/scored/*.parquet?endpoint_override={proxy.url.removeprefix('http://')}&scheme=http",
         prediction="calibrated",
         label="y",
         measures=["brier"],
     )
-    assert found.n == FILES * ROWS
+    assert report.n == FILES * ROWS
 
 
 def test_the_redirect_of_an_endpoint_is_followed(proxy: Proxy) -> None:

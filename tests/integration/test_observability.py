@@ -6,7 +6,6 @@ import contextlib
 import json
 import queue
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +30,7 @@ from schemas.problems import Problem
 from service.stack import stack
 from tests.integration.conftest import claimed, job_record, patient, submitted
 from tests.integration.redis_server import until
+from tests.integration.threads import in_thread
 from tests.rows import draw_event
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
@@ -49,12 +49,12 @@ class Collector(ThreadingHTTPServer):
 
     def until(self, *names: str) -> list[dict[str, Any]]:
         """The spans of the one trace, once all that are named have come."""
-        found: list[dict[str, Any]] = []
-        while not set(names) <= {span["name"] for span in found}:
+        spans: list[dict[str, Any]] = []
+        while not set(names) <= {span["name"] for span in spans}:
             span = self.spans.get(timeout=120)
             if span["trace"] == TRACE:
-                found.append(span)
-        return found
+                spans.append(span)
+        return spans
 
 
 class _Receiver(BaseHTTPRequestHandler):
@@ -104,14 +104,14 @@ class Observed:
     def line(self, request_id: str, message: str) -> dict[str, Any]:
         """The line of a request, once it is there: it is written after the answer."""
 
-        def found() -> list[dict[str, Any]]:
+        def lines_of_request() -> list[dict[str, Any]]:
             return [
                 line for line in self.lines() if line.get("request_id") == request_id and line["message"] == message
             ]
 
-        until(lambda: bool(found()))
-        (one,) = found()
-        return one
+        until(lambda: bool(lines_of_request()))
+        (only,) = lines_of_request()
+        return only
 
     def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
         with self.http() as http:
@@ -128,12 +128,8 @@ class Observed:
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    with Collector() as collector:
-        thread = threading.Thread(target=collector.serve_forever)
-        thread.start()
+    with in_thread(Collector()) as collector:
         yield collector
-        collector.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -181,14 +177,14 @@ def test_a_request_its_wait_in_the_queue_and_its_task_are_one_trace(observed: Ob
         queued = _fit(http, "traced", **TRACEPARENT)
     assert queued.status_code == 202
     spans = observed.collector.until("POST /maps", "work", "parse", "queue", "task fit", "compute")
-    one = {span["name"]: span for span in spans}
-    assert one["POST /maps"]["parent"] == "b7ad6b7169203331"
-    assert one["POST /maps"]["service"] == "calibrant-api"
-    assert one["parse"]["parent"] == one["POST /maps"]["id"]
-    assert one["task fit"]["service"] == "calibrant-worker"
-    assert one["queue"]["parent"] == one["compute"]["parent"] == one["task fit"]["id"]
-    assert one["task fit"]["parent"] == one["work"]["id"]
-    assert one["work"]["parent"] == one["POST /maps"]["id"]
+    by_name = {span["name"]: span for span in spans}
+    assert by_name["POST /maps"]["parent"] == "b7ad6b7169203331"
+    assert by_name["POST /maps"]["service"] == "calibrant-api"
+    assert by_name["parse"]["parent"] == by_name["POST /maps"]["id"]
+    assert by_name["task fit"]["service"] == "calibrant-worker"
+    assert by_name["queue"]["parent"] == by_name["compute"]["parent"] == by_name["task fit"]["id"]
+    assert by_name["task fit"]["parent"] == by_name["work"]["id"]
+    assert by_name["work"]["parent"] == by_name["POST /maps"]["id"]
     assert any(span["name"] == "store" and span["service"] == "calibrant-worker" for span in spans)
     _finished(observed, queued.json()["id"])
     request, task = observed.line("traced", "request"), observed.line("traced", "task")
@@ -332,7 +328,7 @@ def test_a_job_that_ends_in_any_way_is_counted_once(store: Store, redis: Redis) 
         store.jobs.cancel(never_ran.id)
     assert store.jobs.status("job_x") == "forgotten"
     ended = take_census(redis).ended
-    assert {of: found.number for of, found in ended.items()} == {("fit", "failed"): 1, ("fit", "cancelled"): 1}
+    assert {of: counter.number for of, counter in ended.items()} == {("fit", "failed"): 1, ("fit", "cancelled"): 1}
     assert sum(ended["fit", "cancelled"].seconds.counts) == 0
     assert sum(ended["fit", "failed"].seconds.counts) == 1
 

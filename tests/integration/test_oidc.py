@@ -35,6 +35,7 @@ from service.stack import stack
 from tests.integration.conftest import patient, serving
 from tests.integration.hostile_tokens import HOSTILE
 from tests.integration.redis_server import RedisServer, ready, redis_server, until
+from tests.integration.responses import code_of
 from tests.integration.token_issuer import TokenIssuer, ec_key, jwk_of, rsa_key, token_issuer, token_of
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
@@ -119,8 +120,7 @@ def test_a_token_acts_in_the_tenant_and_with_the_scopes_of_its_claims(
     reader = bearer(published.token(kid, scope="read"))
     assert api.get(f"/maps/{kid}", headers=reader).status_code == 200
     refused = api.post("/maps", json=body, headers=reader)
-    assert refused.status_code == 403
-    assert refused.json()["type"] == "/problems/forbidden"
+    assert code_of(refused) == (403, "forbidden")
     assert refused.headers["WWW-Authenticate"].startswith('Bearer error="insufficient_scope", scope="')
     entry = get(api, published.token(kid, scope="ops"), f"/audit?map={kid}&actor=oidc:alice").json()["items"][0]
     assert (entry["actor"]["kind"], entry["actor"]["id"]) == ("subject", "oidc:alice")
@@ -176,7 +176,7 @@ def test_keys_work_beside_tokens_and_neither_is_taken_for_the_other(
     until(lambda: get(api, key).status_code == 200)
     for text in (f"calk_{published.token()}", f"{key}.e30.e30", f"{key}x"):
         refused = get(api, text)
-        assert (refused.status_code, refused.json()["type"]) == (401, "/problems/unauthorized")
+        assert code_of(refused) == (401, "unauthorized")
     without = api.get("/maps")
     assert (without.status_code, without.headers["WWW-Authenticate"]) == (401, "Bearer")
     basic = api.get("/maps", headers={"Authorization": f"Basic {published.token()}"})
@@ -508,7 +508,7 @@ def test_a_stalled_issuer_holds_up_no_key_and_no_probe(server: RedisServer, issu
         assert get(api, key).status_code == 200
         assert ready(api)
         refused = waiting.result()
-        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/issuer-unavailable")
+        assert code_of(refused) == (503, "issuer-unavailable")
         assert int(refused.headers["Retry-After"]) > 0
         assert ready(api)
 

@@ -38,7 +38,7 @@ NOT_BY_A_REQUEST = {
     "source-unreadable", "source-changed", "source-too-large", "target-exists", "engine-unavailable",
     "monitor-full", "proposal-outdated", "unknown-delivery", "unknown-hook", "extra-not-installed",
     # Bodies that are not text cannot be shown.
-    *({one.malformed.code for one in FORMATS} - {"malformed-json", "malformed-npz"}),
+    *({body_format.malformed.code for body_format in FORMATS} - {"malformed-json", "malformed-npz"}),
 }  # fmt: skip
 
 pytestmark = pytest.mark.slow

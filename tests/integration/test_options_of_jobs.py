@@ -46,21 +46,21 @@ def stored(service: Stack) -> dict[str, str]:
     """Ids of batches and maps."""
     with httpx.Client(base_url=service.url, timeout=600) as http:
 
-        def made(path: str, body: Mapping[str, Any]) -> str:
+        def id_of(path: str, body: Mapping[str, Any]) -> str:
             return str(body_of(http.post(path, json=body), 201)["id"])
 
         sets = calibrant.fit_sets(PROBS, CLASSES, alpha=0.3, method="aps", randomised=True)
         halved = FORECASTS | {"variance": [0.125] * N}
         return {
-            "one": made("/batches", BINARY),
-            "two": made("/batches", BINARY | {"predictions": (P**2).tolist()}),
-            "forecasts": made("/batches", FORECASTS),
-            "halved": made("/batches", halved),
-            "platt": made("/maps", BINARY | {"method": "platt"}),
-            "beta": made("/maps", BINARY | {"method": "beta"}),
-            "segments": made("/maps", BINARY | {"method": "segments", "features": {"site": SITE, "p": P.tolist()}}),
-            "variance": made("/maps", FORECASTS | {"method": "variance-platt"}),
-            "sets": made("/maps/import", {"document": sets.to_document()}),
+            "one": id_of("/batches", BINARY),
+            "two": id_of("/batches", BINARY | {"predictions": (P**2).tolist()}),
+            "forecasts": id_of("/batches", FORECASTS),
+            "halved": id_of("/batches", halved),
+            "platt": id_of("/maps", BINARY | {"method": "platt"}),
+            "beta": id_of("/maps", BINARY | {"method": "beta"}),
+            "segments": id_of("/maps", BINARY | {"method": "segments", "features": {"site": SITE, "p": P.tolist()}}),
+            "variance": id_of("/maps", FORECASTS | {"method": "variance-platt"}),
+            "sets": id_of("/maps/import", {"document": sets.to_document()}),
         }
 
 

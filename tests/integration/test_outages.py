@@ -72,7 +72,7 @@ def test_the_service_starts_before_its_store_and_is_ready_once_that_comes(tmp_pa
 
 
 def test_a_killed_store_is_reported_at_once_and_keeps_acknowledged_work(server: RedisServer, api: httpx.Client) -> None:
-    kept = answered(lambda: _post(api)).json()["id"]
+    batch = answered(lambda: _post(api)).json()["id"]
     server.kill()
     # What needs the store fails at once; what the service knows of it may follow a moment later.
     assert_away(_post(api, **{"Idempotency-Key": "once"}))
@@ -86,7 +86,7 @@ def test_a_killed_store_is_reported_at_once_and_keeps_acknowledged_work(server: 
     assert "calibrant_store_up 0.0" in api.get("/metrics").text
     server.start()
     until(lambda: ready(api))
-    assert answered(lambda: api.get(f"/batches/{kept}")).status_code == 200
+    assert answered(lambda: api.get(f"/batches/{batch}")).status_code == 200
     assert answered(lambda: _post(api, **{"Idempotency-Key": "once"})).status_code == 201
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import numpy as np
@@ -18,7 +18,9 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import SharedApi, serving
-from tests.integration.visiting import ROWS, Visitor
+from tests.integration.responses import text_of
+from tests.integration.visiting import ROWS, Visitor, message_beside
+from tests.packed import parquet
 
 N = 400
 
@@ -41,15 +43,12 @@ INTERVALS = _csv("y,lower,upper", OBSERVED, MEAN - 1.0, MEAN + 1.0)
 
 
 @pytest.fixture
-def visitor(redis: Redis, shared_api: SharedApi) -> Iterator[Visitor]:
-    with Visitor(shared_api.url(max_body_bytes=400_000)) as visitor:
-        yield visitor
+def url(redis: Redis, shared_api: SharedApi) -> str:
+    return shared_api.url(max_body_bytes=400_000)
 
 
 def _send(visitor: Visitor, content: bytes, *, part: bool = False, **fields: str) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/"), "prediction_kind": "regression", **fields}
-    headers = {"HX-Request": "true"} if part else {}
-    return visitor.post("/ui/upload", data=data, files={"file": ("rows.csv", content)}, headers=headers)
+    return visitor.upload(content, part=part, prediction_kind="regression", **fields)
 
 
 def _path(answer: httpx.Response) -> str:
@@ -72,9 +71,9 @@ def test_a_file_leads_to_its_report_with_a_recommended_map(visitor: Visitor, sto
     whole = visitor.get(f"{path}/report.html")
     assert whole.text.startswith("<!doctype html>")
     assert "rows.csv" in whole.text
-    data = visitor.get(f"{path}/report.json").json()
-    assert data["measures"]["coverage"]["value"] < 0.8
-    assert data["recommendation"]["recommended"] == "location-scale"
+    report = visitor.get(f"{path}/report.json").json()
+    assert report["measures"]["coverage"]["value"] < 0.8
+    assert report["recommendation"]["recommended"] == "location-scale"
 
 
 def test_a_covariate_of_a_file_is_in_the_report(visitor: Visitor) -> None:
@@ -85,12 +84,10 @@ def test_a_covariate_of_a_file_is_in_the_report(visitor: Visitor) -> None:
 
 
 def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) -> None:
-    missing = _send(visitor, INTERVALS)
-    assert missing.status_code == 422
-    assert 'id="level-hint" class="error"' in missing.text
+    assert message_beside(_send(visitor, INTERVALS), "level")
     path = _path(_send(visitor, INTERVALS, level="0.9"))
-    data = visitor.get(f"{path}/report.json").json()
-    assert (data["kind"], data["intervals"]["level"]) == ("interval", 0.9)
+    report = visitor.get(f"{path}/report.json").json()
+    assert (report["kind"], report["intervals"]["level"]) == ("interval", 0.9)
     timed = _csv("day,y,mean,std", range(N), OBSERVED, MEAN, np.ones(N))
     path = _path(_send(visitor, timed, times="day"))
     assert visitor.get(f"{path}/report.json").json()["diagrams"]["fan"]["data"] is not None
@@ -98,8 +95,8 @@ def test_intervals_have_a_level_and_a_fan_chart_needs_times(visitor: Visitor) ->
 
 def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) -> None:
     path = _path(_send(visitor, NORMAL))
-    made = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
-    page = _path(made)
+    answer = visitor.submit(f"{path}/fit", {"method": "variance-scaling", "name": "rain"})
+    page = _path(answer)
     ref = page.rsplit("/", 1)[1]
     text = visitor.get(page).text
     assert "Calibrate a file" in text
@@ -109,41 +106,32 @@ def test_a_map_is_fitted_to_the_report_and_calibrates_files(visitor: Visitor) ->
     fitted = calibrant.load_distribution(visitor.get(f"/maps/{ref}/document").json())
     expected = fitted.apply(mean=MEAN[:3], variance=np.ones(3))
     rows = _csv("id,mean,std", [7, 8, 9], MEAN[:3], np.ones(3))
-    token = {"csrf_token": visitor.token("/")}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
+    answer = visitor.upload(rows, "new.csv", f"/ui/calibrate/{ref}")
     header, *lines = csv.reader(io.StringIO(answer.text))
     assert header == ["id", "mean", "std", "calibrated_mean", "calibrated_std"]
     assert [float(line[4]) for line in lines] == np.sqrt(expected.variance).tolist()
     assert answer.headers["content-disposition"].startswith('attachment; filename="new-rain-v1.csv"')
-    file = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({"mu": MEAN[:3], "s": np.ones(3)}), file)
-    chosen = token | {"predictions": "mean=mu, std=s"}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=chosen, files={"file": ("new.parquet", file.getvalue())})
+    rows = parquet({"mu": MEAN[:3], "s": np.ones(3)})
+    answer = visitor.upload(rows, "new.parquet", f"/ui/calibrate/{ref}", predictions="mean=mu, std=s")
     table = pyarrow.parquet.read_table(io.BytesIO(answer.content))
     assert table.column_names == ["mu", "s", "calibrated_mean", "calibrated_std"]
-    wrong = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", b"lower,upper\n1,2\n")})
-    assert wrong.status_code == 422
+    assert visitor.upload(b"lower,upper\n1,2\n", to=f"/ui/calibrate/{ref}").status_code == 422
     classes = visitor.post("/batches", json={"predictions": [0.1, 0.9], "labels": [0, 1]}).json()["id"]
-    refused = visitor.get(f"/ui/reports/{classes}?map={ref}")
-    assert refused.status_code == 422
-    assert "regression" in refused.text
+    refused = text_of(visitor.get(f"/ui/reports/{classes}?map={ref}"), 422)
+    assert "regression" in refused
 
 
 def test_a_map_of_groups_takes_the_group_of_each_row(visitor: Visitor) -> None:
     names = ["a", "b"] * (N // 2)
     body = {"mean": MEAN.tolist(), "variance": [1.0] * N, "observed": OBSERVED.tolist(), "by": names}
-    made = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
-    ref = made.json()["id"]
+    fitted = visitor.post("/maps", json=body | {"prediction_kind": "regression", "method": "variance-scaling"})
+    ref = fitted.json()["id"]
     rows = _csv("mean,std,place", MEAN[:2], np.ones(2), names[:2])
-    token = {"csrf_token": visitor.token("/")}
-    answer = visitor.post(f"/ui/calibrate/{ref}", data=token | {"by": "place"}, files={"file": ("new.csv", rows)})
-    assert answer.status_code == 200, answer.text
-    header, first, second = csv.reader(io.StringIO(answer.text))
+    answer = text_of(visitor.upload(rows, to=f"/ui/calibrate/{ref}", by="place"))
+    header, first, second = csv.reader(io.StringIO(answer))
     assert header[3:] == ["calibrated_mean", "calibrated_std"]
     assert first[4] != second[4]
-    without = visitor.post(f"/ui/calibrate/{ref}", data=token, files={"file": ("new.csv", rows)})
-    assert without.status_code == 422
-    assert 'id="by-hint" class="error"' in without.text
+    assert message_beside(visitor.upload(rows, to=f"/ui/calibrate/{ref}"), "by")
 
 
 @pytest.mark.parametrize(
@@ -172,9 +160,7 @@ def test_an_error_is_shown_next_to_its_field(
     visitor: Visitor, content: bytes, fields: dict[str, str], place: str, words: str, part: bool
 ) -> None:
     refused = _send(visitor, content, part=part, **fields)
-    assert refused.status_code == 422
-    assert f'id="{place}-hint" class="error"' in refused.text
-    assert words in refused.text.split(f'id="{place}-hint"')[1].split("</p>")[0]
+    assert words in message_beside(refused, place)
     assert '<option value="regression" selected>' in refused.text
     assert "<b>" not in refused.text
     assert visitor.get("/batches").json()["items"] == []
@@ -201,9 +187,8 @@ def test_only_a_job_of_a_report_is_shown_as_one(visitor: Visitor, store: Store) 
 def test_a_batch_without_outcomes_has_no_report(visitor: Visitor) -> None:
     body = {"prediction_kind": "regression", "mean": [1.0, 2.0], "variance": [1.0, 1.0]}
     batch = visitor.post("/batches", json=body).json()["id"]
-    refused = visitor.get(f"/ui/reports/{batch}")
-    assert refused.status_code == 422
-    assert "Observed is missing" in refused.text
+    refused = text_of(visitor.get(f"/ui/reports/{batch}"), 422)
+    assert "Observed is missing" in refused
 
 
 def test_the_catalogues_list_methods_and_measures_of_both_kinds(visitor: Visitor) -> None:
@@ -234,12 +219,18 @@ ORDERED = _csv(
     KNOWN,
     HORIZON,
 )
-CHOICES = {"times": "made", "known": "known", "half_life": "7", "by": "h", "shift": "0.5", "support": "-100,"}
+CHOICES: dict[str, Any] = {
+    "times": "made",
+    "known": "known",
+    "half_life": "7",
+    "by": "h",
+    "shift": "0.5",
+    "support": "-100,",
+}
 
 
 def _in_order(visitor: Visitor, content: bytes, name: str = "rows.csv", **fields: str) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/ui/in-order"), **CHOICES, **fields}
-    return visitor.post("/ui/in-order", data=data, files={"file": (name, content)})
+    return visitor.upload(content, name, "/ui/in-order", **CHOICES | fields)
 
 
 def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
@@ -252,9 +243,9 @@ def test_a_file_is_recalibrated_in_the_order_of_time(visitor: Visitor) -> None:
     wanted = calibrant.recalibrate_in_order(
         OBSERVED, DAYS, KNOWN, half_life=7.0, horizon=HORIZON, shift=0.5, mean=MEAN, variance=np.ones(N)
     )
-    found = np.array([line[6:] for line in lines], np.float64)
-    np.testing.assert_allclose(found[:, 0], wanted.forecasts.mean, rtol=1e-12)
-    np.testing.assert_allclose(found[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
+    corrected = np.array([line[6:] for line in lines], np.float64)
+    np.testing.assert_allclose(corrected[:, 0], wanted.forecasts.mean, rtol=1e-12)
+    np.testing.assert_allclose(corrected[:, 1] ** 2, wanted.forecasts.variance, rtol=1e-12)
     assert wanted.factors.max() > 1.5
 
 
@@ -289,9 +280,7 @@ def test_an_error_in_the_order_of_time_is_shown_beside_its_field(
     visitor: Visitor, changes: dict[str, str], field: str, message: str
 ) -> None:
     answer = _in_order(visitor, ORDERED, **changes)
-    assert answer.status_code == 422, answer.text
-    place = answer.text.index(f'id="{field}-hint" class="error"')
-    assert message in answer.text[place : place + 400]
+    assert message in message_beside(answer, field)
     assert "<b>" not in answer.text
 
 
@@ -312,7 +301,4 @@ def test_an_error_in_the_order_of_time_is_shown_beside_its_field(
 def test_files_that_cannot_be_recalibrated_are_refused(
     visitor: Visitor, content: bytes, field: str, message: str
 ) -> None:
-    answer = _in_order(visitor, content)
-    assert answer.status_code == 422, answer.text
-    place = answer.text.index(f'id="{field}-hint" class="error"')
-    assert message in answer.text[place : place + 400]
+    assert message in message_beside(_in_order(visitor, content), field)

@@ -12,12 +12,10 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 from redis import Redis
-from starlette.routing import BaseRoute
 
-from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.visiting import ROWS, Visitor
+from tests.integration.visiting import ROWS, Visitor, routes_of_pages
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +66,7 @@ def test_no_hostile_request_to_the_page_is_a_500(
     known: tuple[Visitor, dict[str, str]],
 ) -> None:
     visitor, names = known
-    routes = _routes()
+    routes = routes_of_pages()
     assert len(routes) > 25
     assert len(FIELDS) > 20
     draw = random.Random(7)
@@ -90,20 +88,13 @@ def test_no_hostile_request_to_the_page_is_a_500(
     assert len(reached) >= 0.8 * len(statuses), statuses.keys() - reached
 
 
-def _routes() -> list[APIRoute]:
-    """All routes of the page."""
-    routes: list[BaseRoute] = []
-    RouteTable(routes).load_all()
-    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
-
-
 def _send(
     visitor: Visitor, draw: random.Random, method: str, route: APIRoute, names: dict[str, str], token: str
 ) -> httpx.Response:
     """Send one request: parts of the path known or hostile, queries and fields drawn from all that the page has."""
 
-    def part(found: re.Match[str]) -> str:
-        name = names["monitor" if "monitors" in route.path and found[1] == "name" else found[1]]
+    def part(match: re.Match[str]) -> str:
+        name = names["monitor" if "monitors" in route.path and match[1] == "name" else match[1]]
         return quote(name if draw.random() < 0.7 else draw.choice(VALUES) or "-", safe="")
 
     path = re.sub(r"\{([^}:]+)[^}]*\}", part, route.path)

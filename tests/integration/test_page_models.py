@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,7 +14,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
-from tests.integration.visiting import Visitor
+from tests.integration.visiting import Visitor, message_beside
 
 RANDOM = np.random.default_rng(21)
 TRUE = RANDOM.random(300).round(4)
@@ -25,9 +24,8 @@ FIRST, SECOND = "<b>forest</b>", "boosting"
 
 
 @pytest.fixture
-def visitor(service: Stack) -> Iterator[Visitor]:
-    with Visitor(service.url) as visitor:
-        yield visitor
+def url(service: Stack) -> str:
+    return service.url
 
 
 def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
@@ -35,11 +33,6 @@ def _csv(first: str = FIRST, *, missing: int = 0) -> bytes:
         f"{y},{'' if i < missing else p},{q},{i % 2}" for i, (y, p, q) in enumerate(zip(Y, TRUE, SQUARE, strict=True))
     ]
     return "\n".join([f"y,{first},{SECOND},site", *cells, ""]).encode()
-
-
-def _send(visitor: Visitor, content: bytes, **fields: str | list[str]) -> httpx.Response:
-    data = {"csrf_token": visitor.token("/"), **fields}
-    return visitor.post("/ui/upload", data=data, files={"file": ("scores.csv", content)})
 
 
 def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> str:
@@ -53,7 +46,7 @@ def _compared(visitor: Visitor, client: Calibrant, response: httpx.Response) -> 
 
 
 def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: Calibrant) -> None:
-    sent = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND], columns_are="models", groups="site")
+    sent = visitor.upload(_csv(), prediction_columns=[FIRST, SECOND], columns_are="models", groups="site")
     path = _compared(visitor, client, sent)
     text = visitor.get(path).text
     assert "Verdict on the models" in text
@@ -72,7 +65,9 @@ def test_chosen_columns_of_a_file_become_a_comparison(visitor: Visitor, client: 
 
 
 def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibrant) -> None:
-    path = _send(visitor, _csv(), predictions=f"{FIRST}, {SECOND}", columns_are="models").headers["location"]
+    path = visitor.upload(_csv(), "scores.csv", predictions=f"{FIRST}, {SECOND}", columns_are="models").headers[
+        "location"
+    ]
     parts = urlsplit(path)
     ids = [parts.path.rpartition("/")[2], *parse_qs(parts.query)["models"]]
     own = [client.batch(batch_id) for batch_id in ids]
@@ -83,9 +78,8 @@ def test_each_model_keeps_a_report_of_its_own(visitor: Visitor, client: Calibran
 
 
 def test_several_columns_are_never_models_without_the_choice(visitor: Visitor) -> None:
-    refused = _send(visitor, _csv(), prediction_columns=[FIRST, SECOND])
-    assert refused.status_code == 422
-    assert 'id="columns_are-hint" class="error"' in refused.text
+    refused = visitor.upload(_csv(), prediction_columns=[FIRST, SECOND])
+    assert message_beside(refused, "columns_are")
     assert "are read as the probabilities of 2 classes" in refused.text.replace("&#39;", "'")
     assert "calibrant compare" not in refused.text
     assert '<option value="models">' in refused.text
@@ -105,38 +99,36 @@ def test_columns_that_are_no_models_are_refused_and_nothing_is_stored(
     visitor: Visitor, client: Calibrant, columns: list[str], hint: str
 ) -> None:
     before = {batch.id for batch in client.batches()}
-    refused = _send(visitor, _csv(), prediction_columns=columns, columns_are="models")
-    assert refused.status_code == 422
-    assert f'id="{hint}-hint" class="error"' in refused.text
+    refused = visitor.upload(_csv(), prediction_columns=columns, columns_are="models")
+    assert message_beside(refused, hint)
     assert '<option value="models" selected>' in refused.text
     assert {batch.id for batch in client.batches()} <= before
 
 
 def test_rows_with_missing_values_are_left_out_if_the_form_says_so(visitor: Visitor, client: Calibrant) -> None:
-    refused = _send(visitor, _csv("forest", missing=7), predictions="forest", groups="site")
-    assert refused.status_code == 422
-    assert 'id="drop_missing-hint" class="error"' in refused.text
-    kept = _send(visitor, _csv("forest", missing=7), predictions="forest", drop_missing="yes")
-    batch = kept.headers["location"].rpartition("/")[2]
+    refused = visitor.upload(_csv("forest", missing=7), predictions="forest", groups="site")
+    assert message_beside(refused, "drop_missing")
+    uploaded = visitor.upload(_csv("forest", missing=7), predictions="forest", drop_missing="yes")
+    batch = uploaded.headers["location"].rpartition("/")[2]
     assert client.batch(batch).n == 293
-    models = _send(
-        visitor, _csv("forest", missing=7), predictions="forest, boosting", columns_are="models", drop_missing="yes"
-    )
+    chosen: dict[str, Any] = {"predictions": "forest, boosting", "columns_are": "models", "drop_missing": "yes"}
+    models = visitor.upload(_csv("forest", missing=7), **chosen)
     ids = parse_qs(urlsplit(models.headers["location"]).query)["models"]
     assert client.batch(ids[0]).n == 293
 
 
 @pytest.mark.parametrize("field", ["columns_are", "drop_missing"])
 def test_an_unknown_choice_is_refused(visitor: Visitor, field: str) -> None:
-    assert _send(visitor, _csv(), predictions=FIRST, **{field: "<script>"}).status_code == 422
+    wrong: dict[str, Any] = {field: "<script>"}
+    assert visitor.upload(_csv(), predictions=FIRST, **wrong).status_code == 422
 
 
 def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visitor, client: Calibrant) -> None:
-    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
-    assert visitor.get(f"/ui/reports/{one}?models={two}").status_code in (200, 303)
+    true, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    assert visitor.get(f"/ui/reports/{true}?models={two}").status_code in (200, 303)
     other = client.upload(TRUE, 1 - Y).id
     statuses = {
-        f"models={one}": 422,
+        f"models={true}": 422,
         f"models={two}&models={two}": 422,
         f"models={two}&maps=spam:1": 422,
         f"models={two}&map=spam:1": 422,
@@ -146,7 +138,7 @@ def test_a_comparison_of_stored_batches_refuses_what_does_not_fit(visitor: Visit
         "&".join(f"models=batch_{i}" for i in range(30)): 422,
     }
     for query, status in statuses.items():
-        page = visitor.get(f"/ui/reports/{one}?{query}")
+        page = visitor.get(f"/ui/reports/{true}?{query}")
         assert page.status_code == status, query
         assert "<script>" not in page.text.replace("<script src", "")
 
@@ -168,9 +160,9 @@ def test_the_job_of_a_comparison_leads_back_to_its_page(
 @pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibrant, several: bool) -> None:
-    one, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
+    true, two = client.upload(TRUE, Y).id, client.upload(SQUARE, Y).id
     query = f"?models={two}&" if several else "?"
-    path = f"/ui/reports/{one}{query}costs=1&costs=4"
+    path = f"/ui/reports/{true}{query}costs=1&costs=4"
     page = visitor.get(path)
     if page.status_code == 303:
         client.wait(page.headers["location"].rpartition("/")[2])
@@ -179,12 +171,12 @@ def test_the_page_shows_the_decisions_of_costs(visitor: Visitor, client: Calibra
     assert 'name="costs" type="number" min="0" step="any" required value="4.0"' in page.text
     assert (f'name="models" value="{two}"' in page.text) is several
     expected = client.best_threshold(predictions=TRUE, labels=Y, costs=[1, 4])
-    data = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
-    own = next(iter(data["models"].values()))
+    decisions = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]
+    own = next(iter(decisions["models"].values()))
     assert own["threshold"] == expected.threshold == 0.2
     assert own["measures"]["cost"]["value"] == expected.measures["cost"].value
     assert 'id="report-decisions"' in visitor.get(path.replace("?", "/report.html?")).text
-    assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{one}{query}").text
+    assert 'id="report-decisions"' not in visitor.get(f"/ui/reports/{true}{query}").text
 
 
 def test_the_page_of_several_columns_without_a_reduction_has_no_form_of_a_threshold(

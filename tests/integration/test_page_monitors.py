@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -24,6 +24,7 @@ from schemas.monitor_online import OnlineStanding, OnlineVersion
 from schemas.monitor_rules import ChangeReading, EvidenceReading, RuleState
 from service.settings import Settings
 from tests.integration.conftest import SharedApi, serving
+from tests.integration.responses import text_of
 from tests.integration.visiting import ROWS, Visitor, hidden
 from tests.rows import draw_event
 
@@ -49,16 +50,10 @@ def url(redis: Redis, shared_api: SharedApi) -> str:
     return shared_api.url(**SETTINGS)
 
 
-@pytest.fixture
-def visitor(url: str) -> Iterator[Visitor]:
-    with Visitor(url) as visitor:
-        yield visitor
-
-
 def created(http: httpx.Client, name: str = "inbox", **fields: Any) -> None:
     windows = [{"name": "day", "seconds": 86_400}, {"name": "last", "rows": 100}]
-    made = http.post("/monitors", json={"name": name, "windows": windows, "measures": ["ece", "brier"]} | fields)
-    assert made.status_code == 201, made.text
+    answer = http.post("/monitors", json={"name": name, "windows": windows, "measures": ["ece", "brier"]} | fields)
+    assert answer.status_code == 201, answer.text
 
 
 def sent(http: httpx.Client, name: str = "inbox", n: int = 200, **fields: Any) -> None:
@@ -87,15 +82,15 @@ def alarm(redis: Redis, tenant: str = "default", number: int = 1, evidence: Evid
 
 def propose(redis: Redis, map_id: str, number: str = "1") -> None:
     """Leave a challenger waiting."""
-    found = RecalibrationData(monitor="inbox", gain=0.02, low=0.01, high=0.03, rows=500)
+    reason = RecalibrationData(monitor="inbox", gain=0.02, low=0.01, high=0.03, rows=500)
     proposal = Proposal(id=f"proposal_{number}", created_at=stamp(), occasion=Occasion(number=1), map=map_id,
-                        name="spam", alias="champion", revision=None, found=found)  # fmt: skip
+                        name="spam", alias="champion", revision=None, found=reason)  # fmt: skip
     standing_of(redis).change(lambda _, standing: StandingChange(standing.model_copy(update={"proposal": proposal})))
 
 
 def events_of(visitor: Visitor, path: str, until: Callable[[dict[str, str]], bool]) -> dict[str, str]:
     """The last data of each event of a stream, once they are complete."""
-    found: dict[str, str] = {}
+    events: dict[str, str] = {}
     with visitor.stream("GET", path) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         kind, lines = "", []
@@ -105,10 +100,10 @@ def events_of(visitor: Visitor, path: str, until: Callable[[dict[str, str]], boo
             elif line.startswith("data: "):
                 lines.append(line.removeprefix("data: "))
             elif not line and kind:
-                found[kind] = "\n".join(lines)
+                events[kind] = "\n".join(lines)
                 kind, lines = "", []
-                if until(found):
-                    return found
+                if until(events):
+                    return events
     raise AssertionError("the stream ended early")
 
 
@@ -156,11 +151,11 @@ def test_an_online_map_shows_its_versions_and_its_experts(visitor: Visitor, redi
     version = OnlineVersion(
         map="map_1", version=3, at="2026-03-14T06:00:00.000Z", reason="evidence", rounds=40, rows=1234
     )
-    found = OnlineStanding(
+    online = OnlineStanding(
         in_force="map_1", started_at=stamp(), rounds=47, rows=2345, weights={"identity": 0.25, "platt-500": 0.75},
         versions=[version], options={}, following=0, written_at=0.0,
     )  # fmt: skip
-    standing_of(redis).change(lambda _, standing: StandingChange(standing.model_copy(update={"online": found})))
+    standing_of(redis).change(lambda _, standing: StandingChange(standing.model_copy(update={"online": online})))
     text = visitor.get("/ui/monitors/inbox").text
     words = re.sub(r"<[^>]+>|\s+", " ", text[text.index('id="online"') :])
     assert re.search(r"Time buckets +47 +Labelled rows +2,345 ", words)
@@ -173,9 +168,8 @@ def test_a_monitor_is_whole_without_scripts(visitor: Visitor, redis: Redis) -> N
     created(visitor, description=HOSTILE)
     sent(visitor, group=HOSTILE)
     alarm(redis)
-    answer = visitor.get("/ui/monitors/inbox?window=last&measure=brier")
-    assert answer.status_code == 200
-    text = answer.text
+    answer = text_of(visitor.get("/ui/monitors/inbox?window=last&measure=brier"))
+    text = answer
     assert "<script>alert" not in text
     assert "{{ 7*7 }}" in text
     assert "49" not in re.findall(r'class="lead">([^<]*)<', text)[0]
@@ -207,9 +201,8 @@ def test_estimates_of_the_page_use_weighted_rows(visitor: Visitor) -> None:
         assert any(f"the weighted rows of {batch}" in line for line in stream.iter_lines())
     refused = visitor.get("/ui/monitors/inbox?window=day&reference=batch_0")
     assert refused.status_code == 404
-    hostile = visitor.get("/ui/monitors/inbox", params={"window": "day", "reference": HOSTILE})
-    assert hostile.status_code == 404
-    assert HOSTILE not in hostile.text
+    hostile = text_of(visitor.get("/ui/monitors/inbox", params={"window": "day", "reference": HOSTILE}), 404)
+    assert HOSTILE not in hostile
 
 
 def test_a_new_monitor_has_charts_without_values(visitor: Visitor) -> None:
@@ -231,19 +224,18 @@ def test_unknown_windows_measures_and_monitors_are_refused(visitor: Visitor, pat
         answer = visitor.get(f"/ui/monitors/inbox{path}?{query}")
         assert answer.status_code == 422
     for name in ("nobody", "%2e%2e", "x" * 500, "%3Cscript%3E"):
-        answer = visitor.get(f"/ui/monitors/{name}{path}")
-        assert answer.status_code == 404
-        assert "<script>" not in answer.text
+        missing = text_of(visitor.get(f"/ui/monitors/{name}{path}"), 404)
+        assert "<script>" not in missing
 
 
 def test_the_stream_sends_the_changed_parts_and_nothing_while_nothing_changes(visitor: Visitor, redis: Redis) -> None:
     created(visitor)
     sent(visitor, group="north")
     alarm(redis)
-    found = events_of(visitor, "/ui/monitors/inbox/events?window=day&measure=ece", lambda seen: len(seen) == 2)
-    assert found["figures"].count('src="data:image/svg+xml;base64,') == 7
-    assert 'alt="Calibration error: ece, ' in found["figures"]
-    assert 'id="acknowledge-evidence"' in found["actions"]
+    events = events_of(visitor, "/ui/monitors/inbox/events?window=day&measure=ece", lambda seen: len(seen) == 2)
+    assert events["figures"].count('src="data:image/svg+xml;base64,') == 7
+    assert 'alt="Calibration error: ece, ' in events["figures"]
+    assert 'id="acknowledge-evidence"' in events["actions"]
     (state,) = re.findall(r"events\?[^\"]*state=([0-9a-f]+)", visitor.get("/ui/monitors/inbox").text)
     with visitor.stream("GET", f"/ui/monitors/inbox/events?state={state}") as answer:
         chunks = answer.iter_text()
@@ -275,9 +267,8 @@ def test_an_alarm_is_acknowledged_once(visitor: Visitor, redis: Redis, part: dic
     else:
         assert (first.status_code, first.headers["location"]) == (303, "/ui/monitors/inbox")
     assert visitor.get("/monitors/inbox/alarms").json()["rules"][0]["status"] != "alarm"
-    again = visitor.post(path, data=fields, headers=part)
-    assert again.status_code == 409
-    assert "acknowledge-evidence" not in again.text
+    again = text_of(visitor.post(path, data=fields, headers=part), 409)
+    assert "acknowledge-evidence" not in again
 
 
 def test_another_alarm_than_the_one_on_the_page_stays(visitor: Visitor, redis: Redis) -> None:
@@ -295,10 +286,10 @@ def test_another_alarm_than_the_one_on_the_page_stays(visitor: Visitor, redis: R
 @pytest.fixture
 def challenger(visitor: Visitor, redis: Redis) -> str:
     """A map that waits to be promoted or rejected."""
-    made = visitor.post("/maps", json=ROWS | {"method": "platt"})
+    fitted = visitor.post("/maps", json=ROWS | {"method": "platt"})
     created(visitor)
-    propose(redis, made.json()["id"])
-    return str(made.json()["id"])
+    propose(redis, fitted.json()["id"])
+    return str(fitted.json()["id"])
 
 
 def test_a_challenger_is_promoted(visitor: Visitor, challenger: str) -> None:
@@ -372,9 +363,9 @@ def test_a_key_sees_and_changes_its_own_monitors_only(redis: Redis, redis_url: s
         Visitor(url) as other,
         Visitor(url) as stranger,
     ):
-        for each, key in ((owner, keys[0]), (other, keys[1])):
-            assert each.sign_in(key).status_code == 303
-            each.headers["x-csrf-token"] = each.token()
+        for visitor, key in ((owner, keys[0]), (other, keys[1])):
+            assert visitor.sign_in(key).status_code == 303
+            visitor.headers["x-csrf-token"] = visitor.token()
         created(owner, description="between us")
         sent(owner)
         alarm(redis, "owner")

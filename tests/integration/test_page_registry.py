@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,23 +10,12 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from tests.integration.conftest import SharedApi, serving
-from tests.integration.responses import body_of
+from tests.integration.conftest import serving
+from tests.integration.responses import body_of, text_of
 from tests.integration.visiting import ROWS, Visitor, hidden
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
 OTHER_ROWS = {"predictions": [0.2] * 20 + [0.8] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
-
-
-@pytest.fixture
-def url(redis: Redis, shared_api: SharedApi) -> str:
-    return shared_api.url()
-
-
-@pytest.fixture
-def visitor(url: str) -> Iterator[Visitor]:
-    with Visitor(url) as visitor:
-        yield visitor
 
 
 @pytest.fixture
@@ -53,8 +41,7 @@ def test_reports_are_listed_by_the_name_of_the_file(visitor: Visitor, spam: list
     visitor.post("/batches", json=ROWS)
     visitor.post("/batches", json={"predictions": ROWS["predictions"]})  # without labels
     visitor.post("/batches", json={"prediction_kind": "regression", "mean": [1.0], "variance": [1], "observed": [2.0]})
-    files = {"file": ("march <b>.csv", b"p,y\n" + b"0.125,0\n0.875,1\n" * 10)}
-    visitor.post("/ui/upload", data={"csrf_token": visitor.token("/")}, files=files)
+    visitor.upload(b"p,y\n" + b"0.125,0\n0.875,1\n" * 10, "march <b>.csv")
     text = visitor.get("/ui/reports").text
     assert text.count('href="/ui/reports/batch_') == 3
     assert text.count("<bdi>march &lt;b&gt;.csv</bdi>") == 1
@@ -95,16 +82,16 @@ def test_the_list_shows_every_map_and_filters_it_page_by_page(visitor: Visitor, 
 def test_pages_name_the_classes_and_what_each_score_is_of(visitor: Visitor) -> None:
     vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
     rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10, "class_names": ["bird", "cat", "<b>"]}
-    made = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"}).raise_for_status().json()
+    fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"}).raise_for_status().json()
     two = visitor.post("/maps", json=ROWS | {"method": "platt", "class_names": ["ham", "spam"]}).raise_for_status()
-    pages = [visitor.get(f"/ui/maps{path}").text for path in ("", "/pets", f"/{made['id']}")]
+    pages = [visitor.get(f"/ui/maps{path}").text for path in ("", "/pets", f"/{fitted['id']}")]
     for text in pages:
         assert "bird, cat, &lt;b&gt;" in text
         assert "Plain ECE" in text
         assert "the confidence" in text
         assert re.search(r"(?<!lain )\bECE\b", text.replace("the ECE that of", "")) is None
     assert all("ham, spam" in text for text in (pages[0], visitor.get(f"/ui/maps/{two.json()['id']}").text))
-    for map_id in (made["id"], two.json()["id"]):
+    for map_id in (fitted["id"], two.json()["id"]):
         visitor.delete(f"/maps/{map_id}")
 
 
@@ -117,24 +104,23 @@ def test_a_fit_of_another_shape_is_refused_until_the_box_is_checked(visitor: Vis
     title = "Allow another output shape than earlier versions"
     assert f'name="allow_shape_change" value="yes">{title}</label>' in visitor.get(report).text
     fields = {"method": "platt", "name": "shaped"}
-    refused = visitor.submit(f"{report}/fit", fields, part=part)
-    assert refused.status_code == 409
-    assert title in refused.text
-    assert "allow_shape_change" not in refused.text
-    made = visitor.submit(f"{report}/fit", fields | {"allow_shape_change": "yes"}, part=part)
-    assert (made.headers.get("hx-redirect") or made.headers["location"]).startswith("/ui/maps/")
+    refused = text_of(visitor.submit(f"{report}/fit", fields, part=part), 409)
+    assert title in refused
+    assert "allow_shape_change" not in refused
+    fitted = visitor.submit(f"{report}/fit", fields | {"allow_shape_change": "yes"}, part=part)
+    assert (fitted.headers.get("hx-redirect") or fitted.headers["location"]).startswith("/ui/maps/")
 
 
 def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor: Visitor, spam: list[str]) -> None:
     text = visitor.get("/ui/maps/spam").text
-    assert [text.index(f"/ui/maps/{each}") for each in reversed(spam)] == sorted(
-        text.index(f"/ui/maps/{each}") for each in spam
+    assert [text.index(f"/ui/maps/{map_id}") for map_id in reversed(spam)] == sorted(
+        text.index(f"/ui/maps/{map_id}") for map_id in spam
     )
-    for each in spam:
-        picture = re.search(rf'src="(/maps/{each}/diagram.svg[^"]*)" width="\d+" height="\d+"', text)
+    for map_id in spam:
+        picture = re.search(rf'src="(/maps/{map_id}/diagram.svg[^"]*)" width="\d+" height="\d+"', text)
         assert picture is not None
         assert visitor.get(picture[1]).headers["content-type"].startswith("image/svg+xml")
-        assert f'href="/maps/{each}/document" download' in text
+        assert f'href="/maps/{map_id}/document" download' in text
     assert visitor.get("/ui/maps/nobody").status_code == 404
 
 
@@ -205,25 +191,24 @@ def test_a_version_at_which_an_alias_points_is_not_deleted(visitor: Visitor, spa
     refused = visitor.submit(f"/ui/maps/{spam[0]}/delete", {})
     assert (refused.status_code, "alias" in refused.text) == (409, True)
     assert visitor.submit(f"/ui/maps/{spam[1]}/delete", {}).headers["location"] == "/ui/maps"
-    assert [visitor.get(f"/maps/{each}").status_code for each in spam] == [200, 404]
+    assert [visitor.get(f"/maps/{map_id}").status_code for map_id in spam] == [200, 404]
 
 
 def test_tags_and_descriptions_are_escaped(visitor: Visitor) -> None:
-    made = _fitted(visitor, "platt", description=HOSTILE, tags={"note": HOSTILE})
+    map_id = _fitted(visitor, "platt", description=HOSTILE, tags={"note": HOSTILE})
     visitor.post("/batches", json=OTHER_ROWS)
     for path in (
-        f"/ui/maps/{made}",
+        f"/ui/maps/{map_id}",
         "/ui/maps/spam",
         "/ui/maps",
         "/ui/reports?maps=%3Cb%3E",
         f"/ui/maps?tag={HOSTILE}",
     ):
-        answer = visitor.get(path)
-        assert answer.status_code == 200
-        assert "<script>alert" not in answer.text
-        assert "<b>" not in answer.text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in visitor.get(f"/ui/maps/{made}").text
-    assert "{{ 7*7 }}" in visitor.get(f"/ui/maps/{made}").text
+        answer = text_of(visitor.get(path))
+        assert "<script>alert" not in answer
+        assert "<b>" not in answer
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in visitor.get(f"/ui/maps/{map_id}").text
+    assert "{{ 7*7 }}" in visitor.get(f"/ui/maps/{map_id}").text
     assert "<script>" not in visitor.get(f"/ui/maps/{HOSTILE}").text
 
 
@@ -271,8 +256,8 @@ def test_a_long_comparison_becomes_a_job_that_is_found_again(visitor: Visitor, s
     job = answer.headers["location"].removeprefix("/ui/jobs/")
     assert visitor.get(f"/jobs/{job}").json()["status"] == "queued"
     assert visitor.get(path).headers["location"] == f"/ui/jobs/{job}"
-    one = visitor.get(f"/ui/reports/{batch}?maps=spam:2", headers={"Prefer": "respond-async"})
-    assert one.headers["location"] not in ("", f"/ui/jobs/{job}")
+    single = visitor.get(f"/ui/reports/{batch}?maps=spam:2", headers={"Prefer": "respond-async"})
+    assert single.headers["location"] not in ("", f"/ui/jobs/{job}")
     assert visitor.get(f"/ui/reports/{batch}?map=spam:2").status_code == 200  # another report of the same map
     # A job that has not ended is kept, and the page offers only to cancel it.
     assert visitor.submit(f"/ui/jobs/{job}/delete", {}).headers["location"] == f"/ui/jobs/{job}"
@@ -287,22 +272,22 @@ def test_a_long_comparison_becomes_a_job_that_is_found_again(visitor: Visitor, s
 def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_url: str) -> None:
     keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
     with serving(Settings(redis_url)) as url, Visitor(url) as owner, Visitor(url) as neighbour:
-        for each, key in zip((owner, neighbour), keys, strict=True):
-            assert each.sign_in(key).status_code == 303
+        for visitor, key in zip((owner, neighbour), keys, strict=True):
+            assert visitor.sign_in(key).status_code == 303
         owner.headers["x-csrf-token"] = owner.token()
-        made = _fitted(owner, "platt", description="between us")
+        map_id = _fitted(owner, "platt", description="between us")
         batch = owner.post("/batches", json=OTHER_ROWS).json()["id"]
         owner.put("/maps/spam/aliases/champion", json={"version": 1})
-        secrets = {made, batch, "spam", "between us", "champion"}
+        secrets = {map_id, batch, "spam", "between us", "champion"}
         for path in ("/", "/ui/maps", "/ui/reports", "/ui/jobs"):
             text = neighbour.get(path).text
-            assert not [each for each in secrets if each in text], path
+            assert not [secret for secret in secrets if secret in text], path
         for anothers, unknown in (
-            (f"/ui/maps/{made}", "/ui/maps/map_" + "0" * 30),
+            (f"/ui/maps/{map_id}", "/ui/maps/map_" + "0" * 30),
             ("/ui/maps/spam", "/ui/maps/nobody"),
             ("/ui/maps/spam:1", "/ui/maps/nobody:1"),
             ("/ui/maps/spam@champion", "/ui/maps/nobody@champion"),
-            (f"/ui/reports/{batch}?map={made}", "/ui/reports/batch_0?map=map_0"),
+            (f"/ui/reports/{batch}?map={map_id}", "/ui/reports/batch_0?map=map_0"),
         ):
             assert owner.get(anothers).status_code == 200
             answers = [neighbour.get(path) for path in (anothers, unknown)]
@@ -311,13 +296,13 @@ def test_two_tenants_see_nothing_of_each_other_on_any_page(redis: Redis, redis_u
                 len({_but_for(answer.text, path) for answer, path in zip(answers, (anothers, unknown), strict=True)})
                 == 1
             )
-        for path in (f"/ui/maps/{made}/delete", f"/ui/maps/{made}/about", "/ui/maps/spam/aliases/champion/delete"):
+        for path in (f"/ui/maps/{map_id}/delete", f"/ui/maps/{map_id}/about", "/ui/maps/spam/aliases/champion/delete"):
             assert neighbour.submit(path, {"seen": "0" * 32}).status_code == 404
         moved = neighbour.submit("/ui/maps/spam/aliases", {"alias": "champion", "version": "1", "seen": ""})
         assert moved.status_code == 404
         neighbour.headers["x-csrf-token"] = neighbour.token()
         own = neighbour.post("/batches", json=OTHER_ROWS).json()["id"]
-        assert neighbour.get(f"/ui/reports/{own}?map={made}").status_code == 404
+        assert neighbour.get(f"/ui/reports/{own}?map={map_id}").status_code == 404
         assert owner.get("/maps/spam@champion").json()["description"] == "between us"
 
 
@@ -332,8 +317,8 @@ def test_the_page_fits_what_the_report_compared(visitor: Visitor, method: str) -
     rows = {"predictions": [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.6, 0.4]] * 25, "labels": [0, 1, 0, 1] * 25}
     report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
     assert 'name="reduction"' not in visitor.get(report).text
-    made = visitor.submit(f"{report}/fit", {"method": method})
-    fitted = visitor.get(made.headers["location"].replace("/ui", "")).json()
+    answer = visitor.submit(f"{report}/fit", {"method": method})
+    fitted = visitor.get(answer.headers["location"].replace("/ui", "")).json()
     assert fitted["reduction"] == ("canonical" if method == "temperature" else "classwise")
 
 
@@ -344,8 +329,8 @@ def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visito
     first = re.search(r'<select id="method" name="method">\s*<option value="([^"]*)" selected>([^:]*)', text)
     assert first is not None
     assert first[2] == f"{first[1]} (recommended)"
-    made = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
-    assert visitor.get(made.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"
+    answer = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
+    assert visitor.get(answer.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"
 
 
 def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Visitor, spam: list[str]) -> None:
@@ -354,6 +339,5 @@ def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Vis
     fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
     assert fitted.status_code == 201
     batch = visitor.post("/batches", json=rows).json()["id"]
-    refused = visitor.get(f"/ui/reports/{batch}?maps=pets:1&maps={spam[0]}")
-    assert refused.status_code == 422
-    assert f"The map {spam[0]}: predictions must have shape (n,)" in refused.text
+    refused = text_of(visitor.get(f"/ui/reports/{batch}?maps=pets:1&maps={spam[0]}"), 422)
+    assert f"The map {spam[0]}: predictions must have shape (n,)" in refused

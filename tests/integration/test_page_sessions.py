@@ -8,18 +8,16 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 from redis import Redis
-from starlette.routing import BaseRoute
 
 from backend.store.api_keys import ApiKeyStore, NewKey
 from backend.store.clock import stamp
 from backend.store.keyspace import Shared
 from backend.store.sessions import MOST_OF_A_KEY, SessionStore
-from service.route_table import RouteTable
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.visiting import ROWS, Visitor
+from tests.integration.responses import code_of, text_of
+from tests.integration.visiting import ROWS, Visitor, routes_of_pages
 
 
 @pytest.fixture
@@ -40,12 +38,6 @@ def visitor(key: NewKey, redis_url: str) -> Iterator[Visitor]:
 
 def _forged(answer: httpx.Response) -> bool:
     return answer.status_code == 403 and "did not come from the web page" in answer.text
-
-
-def _routes_of_pages() -> list[APIRoute]:
-    routes: list[BaseRoute] = []
-    RouteTable(routes).load_all()
-    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
 
 
 def _all_that_is_stored(redis: Redis) -> str:
@@ -113,10 +105,9 @@ def test_a_visitor_without_a_session_is_redirected_to_sign_in_and_back(visitor: 
 
 
 def test_a_link_of_another_site_keeps_the_session(visitor: Visitor) -> None:
-    answer = visitor.get("/ui/maps/spam?x=<b>", headers={"Sec-Fetch-Site": "cross-site"})
-    assert answer.status_code == 200
-    assert '<meta http-equiv="refresh" content="0; url=/ui/maps/spam?x=' in answer.text
-    assert "<b>" not in answer.text
+    answer = text_of(visitor.get("/ui/maps/spam?x=<b>", headers={"Sec-Fetch-Site": "cross-site"}))
+    assert '<meta http-equiv="refresh" content="0; url=/ui/maps/spam?x=' in answer
+    assert "<b>" not in answer
 
 
 def test_a_form_needs_its_token_and_its_own_origin(visitor: Visitor, key: NewKey) -> None:
@@ -134,8 +125,8 @@ def test_a_form_needs_its_token_and_its_own_origin(visitor: Visitor, key: NewKey
 
 def test_a_token_is_of_its_own_session(visitor: Visitor, key: NewKey) -> None:
     with Visitor(str(visitor.base_url).rstrip("/")) as other:
-        for each in (visitor, other):
-            assert each.sign_in(key.text).status_code == 303
+        for browser in (visitor, other):
+            assert browser.sign_in(key.text).status_code == 303
         assert other.token() != visitor.token()
         assert _forged(visitor.post("/ui/sign-out", data={"csrf_token": other.token()}))
     assert _forged(visitor.sign_in(key.text))  # whoever is signed in sends the token with this form too
@@ -144,7 +135,7 @@ def test_a_token_is_of_its_own_session(visitor: Visitor, key: NewKey) -> None:
 def test_no_form_of_the_page_is_answered_without_its_token(visitor: Visitor, key: NewKey) -> None:
     visitor.sign_in(key.text)
     looked = 0
-    for route in _routes_of_pages():
+    for route in routes_of_pages():
         if "GET" in (route.methods or ()):
             continue
         path = re.sub(r"{\w+}", "x", route.path)
@@ -157,17 +148,17 @@ def test_no_form_of_the_page_is_answered_without_its_token(visitor: Visitor, key
 
 
 def test_the_calls_take_the_cookie_to_read_and_to_change_with_the_token_alone(visitor: Visitor, key: NewKey) -> None:
-    made = httpx.post(
+    fitted = httpx.post(
         f"{visitor.base_url}/maps",
         json=ROWS | {"method": "platt", "name": "spam"},
         headers={"Authorization": f"Bearer {key.text}"},
     )
-    assert made.status_code == 201
+    assert fitted.status_code == 201
     assert visitor.get("/maps/spam/document").status_code == 401
     visitor.sign_in(key.text)
     assert visitor.get("/maps/spam/document").json()["format"] == 1
     refused = visitor.put("/maps/spam/aliases/champion", json={"version": 1})
-    assert (refused.status_code, refused.json()["type"]) == (403, "/problems/forged-request")
+    assert code_of(refused) == (403, "forged-request")
     sent = {"X-CSRF-Token": visitor.token()}
     foreign = visitor.put("/maps/spam/aliases/champion", json={"version": 1}, headers=sent | {"Origin": "http://else"})
     assert foreign.json()["type"] == "/problems/forged-request"
@@ -213,16 +204,16 @@ def test_signing_out_ends_the_session_in_the_store_too(visitor: Visitor, key: Ne
 
 def test_a_session_lives_on_while_it_is_used_up_to_its_longest(redis: Redis) -> None:
     sessions = SessionStore(redis, idle=3600, life=7200)
-    made = sessions.open("0123", "digest")
+    session = sessions.open("0123", "digest")
     (name,) = redis.scan_iter(Shared.session("*"))
     redis.expire(name, 60)
-    assert sessions.find(made.text) == made.record
+    assert sessions.find(session.text) == session.record
     assert redis.ttl(name) > 3500
-    redis.set(name, made.record.model_copy(update={"ends_at": stamp(after=1000)}).model_dump_json(), ex=10)
-    assert sessions.find(made.text) is not None
+    redis.set(name, session.record.model_copy(update={"ends_at": stamp(after=1000)}).model_dump_json(), ex=10)
+    assert sessions.find(session.text) is not None
     assert 990 < redis.ttl(name) <= 1000
-    redis.set(name, made.record.model_copy(update={"ends_at": stamp(after=-1)}).model_dump_json())
-    assert sessions.find(made.text) is None
+    redis.set(name, session.record.model_copy(update={"ends_at": stamp(after=-1)}).model_dump_json())
+    assert sessions.find(session.text) is None
 
 
 def test_without_keys_there_is_no_sign_in_and_forms_still_have_a_token(redis: Redis, redis_url: str) -> None:

@@ -14,6 +14,7 @@ from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 from schemas.problem_table import TABLE
 from service.assets import Assets
+from tests.integration.responses import code_of
 
 ASSETS = Path(__file__).parents[2] / "service" / "assets"
 PAGES = ("/", "/docs", "/problems", "/problems/out-of-range")
@@ -32,8 +33,8 @@ def test_a_page_links_to_this_service_alone_and_every_link_leads_somewhere(http:
     assert links
     for link in links:
         assert "//" not in link
-        found = http.get(str(answer.url.join(link)))
-        assert found.status_code == 200 or "POST" in found.headers.get("allow", ""), link  # where a form is sent
+        target = http.get(str(answer.url.join(link)))
+        assert target.status_code == 200 or "POST" in target.headers.get("allow", ""), link  # where a form is sent
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -93,7 +94,7 @@ def test_assets_are_cached_checked_and_alone_in_their_folder(http: httpx.Client)
     assert (again.status_code, again.content) == (304, b"")
     for path in ("__init__.py", "README.md", "", "..%2Fapp.py", "swagger-ui.LICENSE"):
         refused = http.get(f"/assets/{path}")
-        assert (refused.status_code, refused.json()["type"]) == (404, "/problems/not-found"), path
+        assert code_of(refused) == (404, "not-found"), path
     assert http.post("/assets/docs.js").status_code == 405
 
 

@@ -44,9 +44,9 @@ def _job(store: Store, parts: int = 3) -> JobRecord:
 
 
 def _claim(store: Store, job: JobRecord, part: int, run: int = 1) -> Run:
-    found = store.runs.claim(Message("default", part_id(job.id, part), run), f"worker-{part}", FITS)
-    assert found is not None
-    return found
+    claimed = store.runs.claim(Message("default", part_id(job.id, part), run), f"worker-{part}", FITS)
+    assert claimed is not None
+    return claimed
 
 
 def _keys(redis: Redis, pattern: str) -> list[str]:
@@ -55,8 +55,8 @@ def _keys(redis: Redis, pattern: str) -> list[str]:
 
 def _left_over(redis: Redis) -> set[str]:
     """What is in the store of jobs that have ended, beside their records, events and counts."""
-    made = ("part-results", "part-progress", "waiting", "taken", "unended-jobs")
-    of_jobs = {key for key in _keys(redis, "calibrant:*") if key.split(":")[2] in made}
+    kinds = ("part-results", "part-progress", "waiting", "taken", "unended-jobs")
+    of_jobs = {key for key in _keys(redis, "calibrant:*") if key.split(":")[2] in kinds}
     shared = {key for key in (Shared.leases(), Shared.delayed(), Shared.fronts()) if redis.exists(key)}
     parts = set(_keys(redis, "calibrant:*:job:*-p*"))
     return of_jobs | shared | parts
@@ -176,8 +176,8 @@ def test_parts_that_nobody_knows_of_are_found(store: Store, redis: Redis) -> Non
     _claim(store, job, 0)
     redis.delete(f"rq:queue:{FITS}", Keyspace().taken(FITS), Keyspace().line(FITS), Shared.leases())
     Recovery(redis).look()
-    found = {name for part, run in ((0, 2), (1, 1), (2, 1)) for name in [f"{part_id(job.id, part)}-{run}"]}
-    assert set(TenantLine(redis, Keyspace(), FITS).messages()) == found
+    messages = {name for part, run in ((0, 2), (1, 1), (2, 1)) for name in [f"{part_id(job.id, part)}-{run}"]}
+    assert set(TenantLine(redis, Keyspace(), FITS).messages()) == messages
 
 
 @pytest.mark.slow
@@ -193,9 +193,9 @@ def test_a_fit_of_every_class_by_many_workers_is_the_fit_of_one_process(
         until(redis, lambda: store.jobs.get(job["id"]).status == "succeeded")
     ended = api.get(f"/jobs/{job['id']}").json()
     assert ended["progress"] == {"done": 1000, "total": 1000, "stage": "done"}
-    made = api.get(f"/maps/{ended['result']['map']}").json()
+    record = api.get(f"/maps/{ended['result']['map']}").json()
     alone = calibrant.fit("pl", p, y, reduction="classwise", seed=3)
-    assert made["document"] == alone.to_document()
+    assert record["document"] == alone.to_document()
     owners = (tmp_path / "worker.log").read_text().count("task")
     assert owners >= store.jobs.get(job["id"]).parts + 1
     assert _left_over(redis) == set()

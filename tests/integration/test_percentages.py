@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.core.errors import CalibrationError
 from service.stack import Stack
 from tests.body_formats import JSON, NPY, WRITE_ARRAYS
+from tests.commands import invoked
 from tests.integration.responses import problem_of
 
 RANDOM = np.random.default_rng(1)
@@ -89,7 +89,7 @@ def test_the_command_reads_percentages_and_counts_the_rows_that_it_leaves_out(
 
     def run(*arguments: str | Path) -> Result:
         server = service.url if with_server else None
-        return CliRunner().invoke(app, [*map(str, arguments)], env={"CALIBRANT_SERVER": server})
+        return invoked(server, *arguments)
 
     expected = run("evaluate", full, "--scale", "percent", "--json")
     assert json.loads(expected.stdout)["measures"]["brier"]["value"] == pytest.approx(float(np.mean((P - Y) ** 2)))

@@ -14,7 +14,7 @@ import pytest
 
 import calibrant
 from service.route_table import RouteTable
-from tests.integration.responses import patched, problem_of
+from tests.integration.responses import body_of, patched, problem_of
 
 RANDOM = np.random.default_rng(11)
 TRUE = RANDOM.random(400)
@@ -48,8 +48,8 @@ def _batch(http: httpx.Client, rows: dict[str, Any] = ROWS) -> str:
 
 
 def _map(http: httpx.Client, **fields: Any) -> dict[str, Any]:
-    made: dict[str, Any] = http.post("/maps", json=ROWS | {"method": "platt"} | fields).raise_for_status().json()
-    return made
+    record: dict[str, Any] = http.post("/maps", json=ROWS | {"method": "platt"} | fields).raise_for_status().json()
+    return record
 
 
 def test_a_picture_and_its_numbers_say_the_same(http: httpx.Client) -> None:
@@ -119,8 +119,8 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
     ids = [_batch(http), _batch(http, {"predictions": [0.2, 0.7] * 20, "labels": [0, 1] * 20})]
     _svg(http.post("/diagrams", json={"batches": ids}))
     numbers = http.post("/diagrams", json={"batches": ids}, headers=NUMBERS).json()
-    assert [each["batch"] for each in numbers["batches"]] == ids
-    assert all(each in numbers["alt"] for each in ids)
+    assert [panel["batch"] for panel in numbers["batches"]] == ids
+    assert all(batch in numbers["alt"] for batch in ids)
     refused = http.post("/diagrams", json={"batches": ids, "map": "any"})
     assert problem_of(refused) == (422, "invalid-field", "/map")
 
@@ -162,10 +162,9 @@ def test_an_impossible_picture_is_refused(
 
 
 def test_numbers_that_do_not_exist_are_null_with_their_problem(http: httpx.Client) -> None:
-    answer = http.post("/diagrams", json=THREE | {"reduction": "classwise"}, headers=NUMBERS)
-    assert answer.status_code == 200
-    assert (answer.json()["data"], answer.json()["alt"]) == (None, None)
-    assert "one event" in answer.json()["problem"]
+    answer = body_of(http.post("/diagrams", json=THREE | {"reduction": "classwise"}, headers=NUMBERS))
+    assert (answer["data"], answer["alt"]) == (None, None)
+    assert "one event" in answer["problem"]
     assert problem_of(http.post("/diagrams", json=THREE | {"reduction": "classwise"}))[1] == "nothing-to-draw"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.integration.responses import problem_of
+from tests.integration.responses import problem_of, text_of
 
 RANDOM = np.random.default_rng(12)
 TRUE = RANDOM.random(300)
@@ -35,10 +35,10 @@ def _batch(http: httpx.Client, rows: dict[str, Any]) -> str:
 
 def test_measures_by_size_are_those_of_the_library(http: httpx.Client) -> None:
     numbers = http.post("/diagrams", json=ROWS | {"diagram": BY_SIZE, "seed": 3}, headers=NUMBERS).json()
-    found = calibrant.measure_by_size(P, Y, measures=["ece", "ks"], start=50, start_repetitions=9, seed=3)
-    assert numbers["data"]["sizes"] == list(found.sizes)
-    assert numbers["data"]["repetitions"] == list(found.repetitions)
-    for key, curve in found.curves.items():
+    by_size = calibrant.measure_by_size(P, Y, measures=["ece", "ks"], start=50, start_repetitions=9, seed=3)
+    assert numbers["data"]["sizes"] == list(by_size.sizes)
+    assert numbers["data"]["repetitions"] == list(by_size.repetitions)
+    for key, curve in by_size.curves.items():
         spread = numbers["data"]["curves"][key]
         assert spread["mean"] == list(curve.mean)
         assert spread["standard_deviation"] == list(curve.standard_deviation)
@@ -77,7 +77,7 @@ def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
     assert numbers["data"]["relative"] == plane.relative.tolist()
     assert numbers["data"]["cost_ratios"] == [2.0, 10.5, 20.0]
     assert numbers["definition"]["batches"] == ids
-    assert all(each in numbers["alt"] for each in ids)
+    assert all(batch in numbers["alt"] for batch in ids)
     words = _svg(http.post("/diagrams", json={"batches": ids, "diagram": asked}))
     assert numbers["alt"] in words
     whole = http.post("/diagrams", json={"batches": ids, "diagram": "cost-plane"}, headers=NUMBERS).json()
@@ -89,22 +89,22 @@ def test_a_cost_plane_is_that_of_the_library(http: httpx.Client) -> None:
 def test_a_fit_on_test_diagram_takes_the_options_of_the_fit(http: httpx.Client) -> None:
     asked = {"name": "fit-on-test", "method": "histogram", "options": {"n_bins": 4}}
     body = ROWS | {"diagram": asked}
-    found = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
-    assert found["definition"]["options"]["n_bins"] == 4
+    picture = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
+    assert picture["definition"]["options"]["n_bins"] == 4
     asked["options"] = {"n_bins": 0}
     refused = http.post("/diagrams", json=body).json()
     assert refused["errors"][0]["pointer"] == "/diagram/options/n_bins"
 
 
-def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
-    made = http.post("/maps", json=ROWS | {"method": "platt"}).json()["id"]
+def test_improvements_of_a_map_are_measured_by_size(http: httpx.Client) -> None:
+    map_id = http.post("/maps", json=ROWS | {"method": "platt"}).json()["id"]
     asked = {"name": "by-size", "measures": ["brier", "ece"], "start": 50, "start_repetitions": 4}
-    body = ROWS | {"map": made, "diagram": asked}
-    found = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
-    assert found["definition"]["improvement"]
-    assert found["definition"]["in_sample"] is True
-    assert "Improvement by a map" in found["alt"]
-    assert "In-sample: the map was fitted to these rows." in found["alt"]
+    body = ROWS | {"map": map_id, "diagram": asked}
+    picture = http.post("/diagrams", json=body, headers={"Accept": "application/json"}).json()
+    assert picture["definition"]["improvement"]
+    assert picture["definition"]["in_sample"] is True
+    assert "Improvement by a map" in picture["alt"]
+    assert "In-sample: the map was fitted to these rows." in picture["alt"]
     others = {"predictions": [1.0 - p for p in ROWS["predictions"]]}
     held_out = http.post("/diagrams", json=body | others, headers={"Accept": "application/json"}).json()
     assert held_out["definition"]["in_sample"] is False
@@ -112,7 +112,7 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
     squared = http.post("/diagrams", json=body | others | {"diagram": asked | {"squared": True}}).text
     assert "Improvement of squared measures by a map" in squared
     assert "in-sample" not in squared
-    full = found["data"]["curves"]["brier"]["full"]
+    full = picture["data"]["curves"]["brier"]["full"]
     assert full["value"] == pytest.approx(full["parts"]["before"] - full["parts"]["after"])
     assert b"Improvement by a map" in http.post("/diagrams", json=body).content
     refused = http.post("/diagrams", json=ROWS | {"diagram": asked | {"repetitions": "twice"}})
@@ -121,7 +121,7 @@ def test_improvements_of_a_map_by_size(http: httpx.Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["by-size", "cost-plane"])
-def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
+def test_a_job_draws_the_same_picture_as_a_request(http: httpx.Client, name: str) -> None:
     ids = [_batch(http, ROWS), _batch(http, OTHER)]
     body: dict[str, Any] = {"batch": ids[0], "diagram": BY_SIZE}
     if name == "cost-plane":
@@ -135,12 +135,10 @@ def test_by_a_job_it_is_the_same_picture(http: httpx.Client, name: str) -> None:
     assert _svg(drawn) == _svg(at_once)
     assert http.get(f"{place}/diagram.png", params={"key": name}).headers["content-type"] == "image/png"
     assert problem_of(http.get(f"{place}/diagram.svg", params={"key": "corp"}))[:2] == (404, "not-found")
-    page = http.get(place, headers={"Accept": "text/html"})
-    assert page.status_code == 200
-    assert f"{place.rpartition('/')[2]}/diagram.svg" in page.text
-    job = http.get(f"/ui{place}")
-    assert job.status_code == 200
-    assert "Show the report" not in job.text
+    page = text_of(http.get(place, headers={"Accept": "text/html"}))
+    assert f"{place.rpartition('/')[2]}/diagram.svg" in page
+    job = text_of(http.get(f"/ui{place}"))
+    assert "Show the report" not in job
     report = http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]})
     assert report.status_code == 404
 
@@ -275,26 +273,26 @@ def test_a_cost_plane_of_no_shares_or_prices_is_refused(
 
 
 def test_a_cost_plane_is_of_two_stored_batches_and_of_one_event(http: httpx.Client) -> None:
-    one, other, third = (_batch(http, rows) for rows in (ROWS, OTHER, ROWS))
+    first, other, third = (_batch(http, rows) for rows in (ROWS, OTHER, ROWS))
     plane: dict[str, Any] = {"diagram": "cost-plane"}
 
     def refused(body: dict[str, Any]) -> tuple[int, str, str]:
         return problem_of(http.post("/diagrams", json=plane | body))
 
-    assert refused({"batches": [one, one]}) == (422, "invalid-field", "/batches")
-    assert refused({"batches": [one, other, third]}) == (422, "invalid-field", "/batches")
-    assert refused({"batches": [one]}) == (422, "invalid-field", "/batches")
-    assert refused({"batch": one}) == (422, "invalid-field", "/batch")
+    assert refused({"batches": [first, first]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [first, other, third]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [first]}) == (422, "invalid-field", "/batches")
+    assert refused({"batch": first}) == (422, "invalid-field", "/batch")
     assert refused(ROWS) == (422, "invalid-field", "/batches")
-    assert refused(ROWS | {"batches": [one, other]}) == (422, "invalid-field", "/batches")
-    assert refused({"batches": [one, "none"]})[:2] == (422, "unknown-batch-reference")
+    assert refused(ROWS | {"batches": [first, other]}) == (422, "invalid-field", "/batches")
+    assert refused({"batches": [first, "none"]})[:2] == (422, "unknown-batch-reference")
     for reduction in ("canonical", "classwise", "pooled"):
-        assert refused({"batches": [one, other], "reduction": reduction}) == (422, "unknown-reduction", "/reduction")
-    assert refused({"batches": [one, other], "interval": 0.9}) == (422, "invalid-field", "/interval")
-    assert refused({"batches": [one, other], "map": "any"}) == (422, "invalid-field", "/map")
+        assert refused({"batches": [first, other], "reduction": reduction}) == (422, "unknown-reduction", "/reduction")
+    assert refused({"batches": [first, other], "interval": 0.9}) == (422, "invalid-field", "/interval")
+    assert refused({"batches": [first, other], "map": "any"}) == (422, "invalid-field", "/map")
 
 
-def test_evaluations_know_neither(http: httpx.Client) -> None:
+def test_evaluations_refuse_measures_by_size_and_pictures(http: httpx.Client) -> None:
     answer = http.post("/evaluate", json=ROWS | {"diagrams": ["by-size"]})
     assert problem_of(answer) == (422, "unknown-diagram", "/diagrams/0")
     answer = http.post("/evaluate", json=ROWS | {"picture": BY_SIZE})

@@ -75,7 +75,7 @@ def test_a_calibrated_model_and_its_evaluation_are_logged_to_mlflow(service: Sta
 
 @_without("evidently")
 def test_an_evidently_report_holds_calibration_beside_drift(service: Stack, tmp_path: Path) -> None:
-    found, p, label = _result_of(
+    report, p, label = _result_of(
         "evidently.md",
         "calibrant_evidently.py",
         service,
@@ -84,11 +84,11 @@ def test_an_evidently_report_holds_calibration_beside_drift(service: Stack, tmp_
     )
     with Calibrant(service.url) as client:
         measures = client.evaluate(predictions=p, labels=label, measures=["ece", "log-loss"]).measures
-    drift, auc, ece, log_loss = (metric["value"] for metric in found["metrics"])
+    drift, auc, ece, log_loss = (metric["value"] for metric in report["metrics"])
     assert (ece, log_loss) == (measures["ece"].debiased, measures["log-loss"].value)
     assert ece > 0.1
     assert drift < 0.1 < 0.8 < auc
-    assert [test["status"] for test in found["tests"]] == ["FAIL"]
+    assert [test["status"] for test in report["tests"]] == ["FAIL"]
     assert "Calibration: ece of p" in (tmp_path / "calibration-and-drift.html").read_text("utf-8")
 
 
@@ -107,9 +107,9 @@ def test_kserves_client_infers(
     predictions, labels = (probabilities, labels) if many else (probabilities[:, 0], (labels == 0).astype(int))
     with Calibrant(service.url) as client:
         fitted = calibrant.load(client.fit(method, predictions=predictions, labels=labels, name=name).document)
-    given = predictions[:5].astype(dtype)
-    tensor = kserve.InferInput("predictions", list(given.shape), datatype)
-    tensor.set_data_from_numpy(given, binary_data=binary)
+    rows = predictions[:5].astype(dtype)
+    tensor = kserve.InferInput("predictions", list(rows.shape), datatype)
+    tensor.set_data_from_numpy(rows, binary_data=binary)
 
     async def asked() -> tuple[list[bool], Any]:
         client = kserve.InferenceRESTClient(kserve.RESTConfig(protocol="v2"))
@@ -127,9 +127,9 @@ def test_kserves_client_infers(
 
     ready, answer = asyncio.run(asked())
     assert ready == [True, True, True, False]
-    found = {output.name: output.as_numpy() for output in answer.outputs}
-    np.testing.assert_array_equal(found["predictions"], fitted.apply(given))
-    assert found.keys() == ({"predictions"} if many else {"predictions", "p0", "p1"})
+    outputs = {output.name: output.as_numpy() for output in answer.outputs}
+    np.testing.assert_array_equal(outputs["predictions"], fitted.apply(rows))
+    assert outputs.keys() == ({"predictions"} if many else {"predictions", "p0", "p1"})
 
 
 @_without("kserve")

@@ -7,15 +7,10 @@ import pytest
 
 from backend.store.store import Store
 from tests.integration.monitors.monitored import monitored
-from tests.integration.responses import place_of
+from tests.integration.responses import body_of, problem_of
 
 CSV = {"content-type": "text/csv"}
 ROWS = b"predictions,labels\n0.1,0\n0.9,1\n0.4,0\n0.6,1\n"
-
-
-def problem(answer: httpx.Response) -> tuple[int, str, str]:
-    error = answer.json()
-    return answer.status_code, error["type"].rpartition("/")[2], place_of(error["errors"][0])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +31,7 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
 )
 def test_an_option_that_is_doubled_or_no_plain_number_is_refused(api: httpx.Client, query: str, pointer: str) -> None:
     answer = api.post(f"/evaluate?{query}", content=ROWS, headers=CSV)
-    assert problem(answer) == (422, "invalid-field", pointer)
+    assert problem_of(answer) == (422, "invalid-field", pointer)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +54,13 @@ def test_an_option_that_is_doubled_or_no_plain_number_is_refused(api: httpx.Clie
 )
 def test_a_query_of_a_list_is_as_strict(store: Store, api: httpx.Client, path: str, pointer: str) -> None:
     monitored(store)
-    assert problem(api.get(path)) == (422, "invalid-field", pointer)
+    assert problem_of(api.get(path)) == (422, "invalid-field", pointer)
 
 
 def test_a_doubled_field_of_a_call_for_rows_is_refused(store: Store, api: httpx.Client) -> None:
     monitored(store)
     answer = api.post("/monitors/m/events?by=id&by=source", content=b"{}", headers={"content-type": "application/json"})
-    assert problem(answer) == (422, "invalid-field", "?by")
+    assert problem_of(answer) == (422, "invalid-field", "?by")
 
 
 def test_numbers_in_plain_digits_are_accepted(api: httpx.Client) -> None:
@@ -81,7 +76,7 @@ def test_names_with_underscores_and_several_tags_are_taken(api: httpx.Client) ->
 @pytest.mark.parametrize("digits", ["\u0660.\u0665", "\uff10.\uff15", "0.5_0", "\u0967"])
 def test_digits_of_other_scripts_are_no_numbers(api: httpx.Client, digits: str) -> None:
     answer = api.post("/evaluate", content=ROWS + f"{digits},1\n".encode(), headers=CSV)
-    assert problem(answer) == (422, "not-a-number", "/predictions/4")
+    assert problem_of(answer) == (422, "not-a-number", "/predictions/4")
 
 
 def test_names_in_other_scripts_are_names(api: httpx.Client) -> None:
@@ -95,10 +90,9 @@ def test_importance_weights_of_any_scale_are_those_of_one(api: httpx.Client, sca
 
     def values(weights: list[float]) -> list[float]:
         asked = rows | {"weights": weights, "weights_kind": "importance"}
-        batch = api.post("/batches", json=asked)
-        assert batch.status_code == 201
+        batch = body_of(api.post("/batches", json=asked), 201)
         inline = api.post("/evaluate", json=asked | {"measures": ["ece", "brier", "ks"]}).json()["measures"]
-        of_batch = {"batch": batch.json()["id"], "measures": ["ece", "brier", "ks"]}
+        of_batch = {"batch": batch["id"], "measures": ["ece", "brier", "ks"]}
         stored = api.post("/evaluate", json=of_batch).json()["measures"]
         assert inline == stored
         return [measure["value"] for measure in inline.values()]
@@ -109,7 +103,7 @@ def test_importance_weights_of_any_scale_are_those_of_one(api: httpx.Client, sca
 @pytest.mark.parametrize("name", ["groups", "labels", "observed"])
 def test_an_array_in_the_query_of_a_table_belongs_in_its_body(api: httpx.Client, name: str) -> None:
     answer = api.post(f"/evaluate?{name}=x", content=ROWS, headers=CSV)
-    assert problem(answer) == (422, "invalid-field", f"?{name}")
+    assert problem_of(answer) == (422, "invalid-field", f"?{name}")
     assert answer.json()["errors"][0]["detail"] == "is an array: send it in the body, not in the query"
 
 
@@ -121,10 +115,10 @@ def test_an_array_in_the_query_of_a_table_belongs_in_its_body(api: httpx.Client,
     ],
 )
 def test_details_of_invalid_fields_are_sentences_about_the_field(api: httpx.Client, query: str, detail: str) -> None:
-    found = api.get(f"/{query}")
+    answer = api.get(f"/{query}")
 
-    assert found.status_code == 422
-    assert found.json()["detail"] == detail
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == detail
 
 
 def test_details_of_names_and_lists_have_no_words_of_the_validator(api: httpx.Client) -> None:

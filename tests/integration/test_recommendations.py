@@ -16,6 +16,7 @@ import calibrant
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked, succeeded
 from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(5)
@@ -98,8 +99,7 @@ def test_the_client_and_the_command_wait_for_a_recommendation_of_many_rows(
     assert set(states) == {"recommend"}
     path = tmp_path / "many.csv"
     np.savetxt(path, np.column_stack([p, y]), "%.6g", ",", header="p,y", comments="")
-    printed = CliRunner().invoke(app, ["recommend", str(path), "--json", "--server", service.url])
-    assert printed.exit_code == 0, printed.output
+    printed = succeeded(None, "recommend", path, "--json", "--server", service.url)
     assert json.loads(printed.stdout) == expected
 
 
@@ -139,26 +139,23 @@ def test_the_command_recommends_as_the_library_and_prints_the_fit(service: Stack
     words = ["recommend", str(file), "--prediction", "score", "--drop-missing"]
     words += ["--server", service.url] if on_server else []
     expected = calibrant.recommend(P, Y)
-    printed = CliRunner().invoke(app, [*words, "--json"])
-    assert printed.exit_code == 0, printed.output
+    printed = succeeded(None, *words, "--json")
     assert json.loads(printed.stdout) == _plain(expected.to_dict())
     shown = CliRunner().invoke(app, words, prog_name="calibrant")
     assert expected.headline in shown.stdout
     line = shown.stderr.splitlines()[-1].partition("to fit it: ")[2]
-    fitted = CliRunner().invoke(app, [*shlex.split(line)[1:], "--json"])
-    assert fitted.exit_code == 0, fitted.output
+    fitted = succeeded(None, *shlex.split(line)[1:], "--json")
     assert json.loads(fitted.stdout)["method"] == expected.method
 
 
 def test_the_command_keeps_predictions_that_no_map_improves(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("p,y\n" + "0.5,0\n0.5,1\n" * 4, "utf-8")
-    shown = CliRunner().invoke(app, ["recommend", str(path)])
-    assert shown.exit_code == 0
+    shown = succeeded(None, "recommend", path)
     assert "to fit it" not in shown.output
 
 
 def test_the_command_refuses_missing_rows_with_the_flag_that_drops_them(file: Path) -> None:
-    refused = CliRunner().invoke(app, ["recommend", str(file), "--prediction", "score"])
+    refused = invoked(None, "recommend", file, "--prediction", "score")
     assert refused.exit_code == 1
     assert "--drop-missing" in refused.stderr

@@ -64,9 +64,9 @@ def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
     """Do all of it at the same moment, each in a thread of its own."""
     start = Barrier(len(work))
 
-    def run(one: Callable[[], httpx.Response]) -> httpx.Response:
+    def run(call: Callable[[], httpx.Response]) -> httpx.Response:
         start.wait(timeout=120)
-        return one()
+        return call()
 
     with ThreadPoolExecutor(len(work)) as threads:
         return list(threads.map(run, work))
@@ -77,24 +77,26 @@ def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
 
 def test_a_record_has_the_size_of_its_data_and_its_gain_in_sample(http: httpx.Client, name: str) -> None:
     weights = RANDOM.integers(0, 3, len(P))
-    made = _post(http, name, weights=weights.tolist(), tags={"stage": "shadow"}, description="of the night run")
-    report = calibrant.evaluate(P, Y, weights=weights, map=calibrant.load(made["document"]), measures=["brier", "ece"])
+    record = _post(http, name, weights=weights.tolist(), tags={"stage": "shadow"}, description="of the night run")
+    report = calibrant.evaluate(
+        P, Y, weights=weights, map=calibrant.load(record["document"]), measures=["brier", "ece"]
+    )
     assert report.after is not None
-    assert made["n"] == len(P)
-    assert made["digest"] == digest(read_batch(P, Y))
-    assert made["label_rate"] == pytest.approx(np.average(Y, weights=weights))
-    assert made["in_sample"]["before"]["ece"] == pytest.approx(report.measures["ece"].value)
-    assert made["in_sample"]["after"]["brier"] == pytest.approx(report.after["brier"].value)
-    assert (made["tags"], made["description"]) == ({"stage": "shadow"}, "of the night run")
-    assert (made["imported"], made["created_by"], made["updated_at"]) == (False, None, None)
-    assert made == http.get(f"/maps/{made['id']}").json()
+    assert record["n"] == len(P)
+    assert record["digest"] == digest(read_batch(P, Y))
+    assert record["label_rate"] == pytest.approx(np.average(Y, weights=weights))
+    assert record["in_sample"]["before"]["ece"] == pytest.approx(report.measures["ece"].value)
+    assert record["in_sample"]["after"]["brier"] == pytest.approx(report.after["brier"].value)
+    assert (record["tags"], record["description"]) == ({"stage": "shadow"}, "of the night run")
+    assert (record["imported"], record["created_by"], record["updated_at"]) == (False, None, None)
+    assert record == http.get(f"/maps/{record['id']}").json()
 
 
-def test_its_bins_draw_its_diagram_when_the_batch_is_gone(http: httpx.Client, client: Calibrant) -> None:
+def test_the_bins_of_a_map_draw_its_diagram_after_its_batch_was_deleted(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
-    made = client.fit("isotonic", batch.id)
+    record = client.fit("isotonic", batch.id)
     http.delete(f"/batches/{batch.id}")
-    bins = client.map(made.id).bins
+    bins = client.map(record.id).bins
     assert bins is not None
     asked = {"name": "reliability", "n_bins": 100, "binning": "equal-mass"}
     drawn = calibrant.evaluate(P, Y, diagrams=[asked]).diagrams["reliability"]["data"]
@@ -135,10 +137,10 @@ def test_binary_bodies_carry_tags_in_the_query(http: httpx.Client, tmp_path: Pat
 # Versions and references
 
 
-def test_eight_at_once_get_the_versions_one_to_eight(http: httpx.Client, name: str) -> None:
-    made = _at_once([lambda: http.post("/maps", json=ROWS | {"name": name})] * 8)
-    assert sorted(response.json()["version"] for response in made) == list(range(1, 9))
-    for response in made:
+def test_eight_concurrent_fits_get_the_versions_one_to_eight(http: httpx.Client, name: str) -> None:
+    answers = _at_once([lambda: http.post("/maps", json=ROWS | {"name": name})] * 8)
+    assert sorted(response.json()["version"] for response in answers) == list(range(1, 9))
+    for response in answers:
         assert http.get(f"/maps/{name}:{response.json()['version']}").json() == response.json()
 
 
@@ -280,10 +282,10 @@ def test_a_version_that_does_not_exist_is_named_as_the_wrong_field(http: httpx.C
 
 
 def test_a_version_at_which_an_alias_points_cannot_be_deleted(http: httpx.Client, name: str) -> None:
-    made = _post(http, name)
+    record = _post(http, name)
     for alias in ("champion", "b"):
         http.put(f"/maps/{name}/aliases/{alias}", json={"version": 1})
-    refused = http.delete(f"/maps/{made['id']}")
+    refused = http.delete(f"/maps/{record['id']}")
     assert problem_of(refused)[:2] == (409, "map-in-use")
     assert "b, champion" in refused.json()["detail"]
     for alias in ("champion", "b"):
@@ -362,7 +364,7 @@ def test_a_deletion_heeds_the_state_that_the_caller_knows(http: httpx.Client) ->
 
 
 def test_tags_and_description_are_merged_and_nothing_else_changes(http: httpx.Client, name: str) -> None:
-    made = _post(http, name, tags={"a": "1", "b": "2"}, description="old")
+    before = _post(http, name, tags={"a": "1", "b": "2"}, description="old")
     url = f"/maps/{name}"
     tagged = patched(http, url, {"tags": {"b": None, "c": "3", "nothing": None}}).json()
     assert (tagged["tags"], tagged["description"]) == ({"a": "1", "c": "3"}, "old")
@@ -373,7 +375,7 @@ def test_tags_and_description_are_merged_and_nothing_else_changes(http: httpx.Cl
     assert cleared.json()["tags"] == {}
     changing = {"tags", "description", "updated_at"}
     assert {k: v for k, v in cleared.json().items() if k not in changing} == {
-        k: v for k, v in made.items() if k not in changing
+        k: v for k, v in before.items() if k not in changing
     }
     same = patched(http, url, {})
     assert same.json() == cleared.json() == http.get(url).json()
@@ -414,11 +416,11 @@ MANY = {f"t{i}": "" for i in range(32)}
     ],
 )
 def test_tags_and_descriptions_are_short_and_few(http: httpx.Client, body: Any) -> None:
-    made = _post(http, tags=MANY)
-    refused = problem_of(patched(http, f"/maps/{made['id']}", body))
+    record = _post(http, tags=MANY)
+    refused = problem_of(patched(http, f"/maps/{record['id']}", body))
     assert refused[:2] == (422, "invalid-field")
     assert refused[2].startswith("/" + next(iter(body)))
-    assert http.get(f"/maps/{made['id']}").json() == made
+    assert http.get(f"/maps/{record['id']}").json() == record
     if "tags" in body and body["tags"] != {"one-more": ""}:
         assert problem_of(http.post("/maps", json=ROWS | body))[:2] == (422, "invalid-field")
 
@@ -448,12 +450,12 @@ def test_a_change_heeds_the_state_that_the_caller_knows(http: httpx.Client) -> N
 
 
 def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: str) -> None:
-    made = http.post("/maps", json=ROWS | {"name": name})
-    for url in (f"/maps/{name}", f"/maps/{name}:1", f"/maps/{made.json()['id']}", f"/maps/{name}/document"):
+    fitted = http.post("/maps", json=ROWS | {"name": name})
+    for url in (f"/maps/{name}", f"/maps/{name}:1", f"/maps/{fitted.json()['id']}", f"/maps/{name}/document"):
         read = http.get(url)
         assert re.fullmatch(r'"[0-9a-f]{32}(-zstd)?"', read.headers["etag"])
         if not url.endswith("document"):
-            assert read.headers["etag"] == made.headers["etag"]
+            assert read.headers["etag"] == fitted.headers["etag"]
         for sent in (read.headers["etag"], f"W/{read.headers['etag']}", f'"x" , {read.headers["etag"]}', "*"):
             again = http.get(url, headers={"If-None-Match": sent})
             assert (again.status_code, again.content) == (304, b"")
@@ -462,7 +464,7 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
         assert problem_of(http.get(url, headers={"If-None-Match": "x"}))[:2] == (400, "bad-request")
     document = http.get(f"/maps/{name}/document").headers["etag"]
     patched(http, f"/maps/{name}", {"description": "new"})
-    assert http.get(f"/maps/{name}", headers={"If-None-Match": made.headers["etag"]}).status_code == 200
+    assert http.get(f"/maps/{name}", headers={"If-None-Match": fitted.headers["etag"]}).status_code == 200
     assert http.get(f"/maps/{name}/document", headers={"If-None-Match": document}).status_code == 304
 
 
@@ -470,28 +472,28 @@ def test_a_map_that_the_caller_has_is_not_sent_again(http: httpx.Client, name: s
 
 
 def test_a_list_is_newest_first_and_its_pages_make_the_whole(http: httpx.Client, name: str) -> None:
-    made = [_post(http, name)["id"] for _ in range(7)]
+    ids = [_post(http, name)["id"] for _ in range(7)]
     for limit in (1, 2, 3, 7, 100):
         pages = list(_pages(http, name=name, limit=limit))
-        assert [listed["id"] for page in pages for listed in page["items"]] == made[::-1]
+        assert [listed["id"] for page in pages for listed in page["items"]] == ids[::-1]
         assert all(len(page["items"]) == limit for page in pages[:-1])
     everything = _ids(http, limit=100)
     assert len(set(everything)) == len(everything)
-    assert [i for i in everything if i in made] == made[::-1]
+    assert [i for i in everything if i in ids] == ids[::-1]
 
 
 def test_a_listed_map_is_its_record_without_what_is_long_and_with_its_aliases(http: httpx.Client, name: str) -> None:
-    made = _post(http, name, tags={"a": "1"})
+    record = _post(http, name, tags={"a": "1"})
     for alias in ("champion", "best"):
         http.put(f"/maps/{name}/aliases/{alias}", json={"version": 1})
     listed = http.get("/maps", params={"name": name}).json()["items"][0]
     assert listed.pop("aliases") == ["best", "champion"]
-    assert listed == {k: v for k, v in made.items() if k not in ("document", "bins", "label_counts")}
+    assert listed == {k: v for k, v in record.items() if k not in ("document", "bins", "label_counts")}
     described = patched(http, f"/maps/{name}", {"description": "new"}).json()
     assert http.get("/maps", params={"name": name}).json()["items"][0]["description"] == described["description"]
 
 
-def test_filters_hold_all_together(http: httpx.Client, client: Calibrant, name: str) -> None:
+def test_a_list_applies_all_of_its_filters(http: httpx.Client, client: Calibrant, name: str) -> None:
     other = f"{name}-other"
     mine = secrets.token_hex(4)
     two = [_post(http, name, tags={mine: "x", "t": "1"})["id"], _post(http, name, tags={mine: "y"})["id"]]
@@ -534,15 +536,15 @@ def test_filters_hold_all_together(http: httpx.Client, client: Calibrant, name: 
 
 
 def test_maps_that_come_and_go_between_pages_disturb_no_other(http: httpx.Client, name: str) -> None:
-    made = [_post(http, name)["id"] for _ in range(8)]
+    ids = [_post(http, name)["id"] for _ in range(8)]
     pages = _pages(http, name=name, limit=2)
     seen = [listed["id"] for listed in next(pages)["items"]]
-    assert seen == [made[7], made[6]]
+    assert seen == [ids[7], ids[6]]
     new = _post(http, name)["id"]
-    http.delete(f"/maps/{made[6]}")  # the one at which the page ended
-    http.delete(f"/maps/{made[4]}")  # one to come
+    http.delete(f"/maps/{ids[6]}")  # the one at which the page ended
+    http.delete(f"/maps/{ids[4]}")  # one to come
     rest = [listed["id"] for page in pages for listed in page["items"]]
-    assert rest == [made[5], *made[3::-1]]
+    assert rest == [ids[5], *ids[3::-1]]
     assert _ids(http, name=name)[0] == new
 
 
@@ -558,13 +560,13 @@ def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: 
     with ThreadPoolExecutor(2) as threads:
         churns = [threads.submit(churn) for _ in range(2)]
         rounds = 0
-        while rounds < 3 or not all(one.done() for one in churns):
+        while rounds < 3 or not all(writer.done() for writer in churns):
             ids = _ids(http, name=name, limit=2)
             assert len(set(ids)) == len(ids)
             assert [i for i in ids if i in staying] == staying[::-1]
             rounds += 1
-        for one in churns:
-            one.result()
+        for writer in churns:
+            writer.result()
     assert _ids(http, name=name) == staying[::-1]
 
 
@@ -592,34 +594,40 @@ def test_a_wrong_query_is_refused(http: httpx.Client, query: dict[str, Any], exp
 
 
 def _exported(http: httpx.Client, method: str, **fields: Any) -> tuple[str, dict[str, Any]]:
-    made = _post(http, method=method, **fields)
-    response = http.get(f"/maps/{made['id']}/document")
-    assert response.headers["content-disposition"] == f'attachment; filename="{made["id"]}.json"'
+    record = _post(http, method=method, **fields)
+    response = http.get(f"/maps/{record['id']}/document")
+    assert response.headers["content-disposition"] == f'attachment; filename="{record["id"]}.json"'
     document: dict[str, Any] = response.json()
-    assert document == made["document"]
-    return made["id"], document
+    assert document == record["document"]
+    return record["id"], document
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic", "beta", "kde", "spline", "venn-abers", "bbq", "histogram"])
 def test_an_imported_map_applies_bit_for_bit(http: httpx.Client, client: Calibrant, method: str, name: str) -> None:
     original, document = _exported(http, method)
-    made = client.import_map(document, name=name, tags={"from": "elsewhere"}, description="moved")
-    assert (made.imported, made.method, made.version, made.n, made.seed) == (True, method, 1, None, None)
-    assert (made.digest, made.in_sample, made.bins) == (document["training_digest"], None, None)
-    assert (made.tags, made.description) == ({"from": "elsewhere"}, "moved")
-    assert made.document == document
-    np.testing.assert_array_equal(client.calibrate(made.id, P), client.calibrate(original, P))
+    imported = client.import_map(document, name=name, tags={"from": "elsewhere"}, description="moved")
+    assert (imported.imported, imported.method, imported.version, imported.n, imported.seed) == (
+        True,
+        method,
+        1,
+        None,
+        None,
+    )
+    assert (imported.digest, imported.in_sample, imported.bins) == (document["training_digest"], None, None)
+    assert (imported.tags, imported.description) == ({"from": "elsewhere"}, "moved")
+    assert imported.document == document
+    np.testing.assert_array_equal(client.calibrate(imported.id, P), client.calibrate(original, P))
     assert client.export_map(name) == document
     assert http.get(f"/maps/{name}/document").headers["content-disposition"] == f'attachment; filename="{name}-v1.json"'
-    assert _ids(http, name=name) == [made.id]
+    assert _ids(http, name=name) == [imported.id]
 
 
 def test_an_imported_map_of_the_vector_applies_bit_for_bit(http: httpx.Client, client: Calibrant) -> None:
     rows = {"predictions": PROBS.tolist(), "labels": LABELS.tolist()}
     for method, reduction in (("dirichlet-l2", None), ("temperature", None), ("isotonic", "classwise")):
         original, document = _exported(http, method, **rows, reduction=reduction)
-        made = client.import_map(document)
-        np.testing.assert_array_equal(client.calibrate(made.id, PROBS), client.calibrate(original, PROBS))
+        imported = client.import_map(document)
+        np.testing.assert_array_equal(client.calibrate(imported.id, PROBS), client.calibrate(original, PROBS))
 
 
 GOOD: dict[str, Any] = {
@@ -704,8 +712,8 @@ def test_a_document_changed_anywhere_is_refused_or_still_gives_probabilities(
         response = http.post("/maps/import", json={"document": document})
         if response.status_code == 201:
             taken += 1
-            found = client.calibrate(response.json()["id"], P)
-            assert np.all((found >= 0.0) & (found <= 1.0))
+            calibrated = client.calibrate(response.json()["id"], P)
+            assert np.all((calibrated >= 0.0) & (calibrated <= 1.0))
         else:
             assert problem_of(response)[:2] == (422, "invalid-document")
             assert problem_of(response)[2].startswith("/document")
@@ -760,13 +768,13 @@ def test_hostile_aliases_are_refused(http: httpx.Client, name: str, trick: str) 
 
 
 def test_the_client_raises_the_problem_of_the_server(client: Calibrant, name: str) -> None:
-    made = client.fit("platt", client.upload(P, Y).id, name=name, tags={"a": "1"}, description="x")
-    assert isinstance(made, MapRecord)
+    record = client.fit("platt", client.upload(P, Y).id, name=name, tags={"a": "1"}, description="x")
+    assert isinstance(record, MapRecord)
     assert client.describe(name, tags={"a": None, "b": "2"}, description="y").tags == {"b": "2"}
     client.alias(name, "champion", 1, new=True)
     refusals: list[tuple[Callable[[], object], str]] = [
         (lambda: client.alias(name, "champion", 1, new=True), "precondition-failed"),
-        (lambda: client.delete_map(made.id), "map-in-use"),
+        (lambda: client.delete_map(record.id), "map-in-use"),
         (lambda: client.delete_map(name), "invalid-field"),
         (lambda: client.export_map("nowhere"), "unknown-map"),
         (lambda: client.import_map({}), "invalid-document"),

@@ -64,9 +64,9 @@ def test_every_link_of_every_page_leads_below_the_root_path(below: str) -> None:
 def test_headers_and_the_openapi_document_name_the_root_path(below: str, sent: str) -> None:
     with httpx.Client(base_url=below + sent, timeout=60) as http:
         for _ in range(2):
-            made = http.post("/maps", json=ROWS | {"method": "platt"})
-            assert made.headers["location"].startswith(f"{ROOT}/maps/")
-            assert httpx.get(below + made.headers["location"], timeout=60).status_code == 200
+            fitted = http.post("/maps", json=ROWS | {"method": "platt"})
+            assert fitted.headers["location"].startswith(f"{ROOT}/maps/")
+            assert httpx.get(below + fitted.headers["location"], timeout=60).status_code == 200
         pages = http.get("/maps", params={"limit": 1})
         assert pages.links["next"]["url"].startswith(f"{ROOT}/maps?")
         assert httpx.get(below + pages.links["next"]["url"], timeout=60).status_code == 200

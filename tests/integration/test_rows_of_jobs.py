@@ -153,9 +153,9 @@ def test_a_restored_job_deletes_its_rows_when_it_has_run(api: httpx.Client, stor
     job = api.post("/evaluate", json=ROWS, headers=AS_JOB).json()["id"]
     record = store.jobs.get(job)
     batch = record.temporary_batch or ""
-    kept = redis.dump(KEYS.batch(batch)) or b""
+    dump = redis.dump(KEYS.batch(batch)) or b""
     redis.flushall()
-    redis.restore(KEYS.batch(batch), 60_000, kept)
+    redis.restore(KEYS.batch(batch), 60_000, dump)
     assert restore_job(store, record, life=None)
     _succeed(store, job)
     assert _traces(redis) == []
@@ -170,12 +170,12 @@ def test_a_report_of_deleted_rows_shows_their_scale_and_classes(http: httpx.Clie
     logits = {"predictions": [-2.0, 0.5, 1.0, 3.0, -0.7] * 40, "labels": [0, 1, 0, 1, 0] * 40, "scale": "logit"}
     body = logits | {"class_names": ["ham", "spam"]}
     before = _ids(http)
-    made = http.post("/evaluate", json=body, headers={"Accept": "text/html"})
+    report = http.post("/evaluate", json=body, headers={"Accept": "text/html"})
     job = http.post("/evaluate", json=body, headers={"Accept": "text/html", "Prefer": "respond-async"}).json()
     later = http.get(f"/jobs/{job['id']}", headers={"Accept": "text/html", "Prefer": "wait=600"})
     assert (later.status_code, _ids(http)) == (200, before)
     for text in ("the submitted rows", "spam", "logit"):
-        assert text in made.text, text
+        assert text in report.text, text
         assert text in later.text, text
     assert "batch_" not in later.text
     page = http.get(f"/ui/jobs/{job['id']}").text

@@ -72,9 +72,9 @@ def _next(store: Store, redis: Redis) -> Run:
     assert taken is not None
     job_id, _, run = taken[1].rpartition("-")
     for tenant in ("default", "other"):
-        found = Store.of(redis, tenant).runs.claim(Message(tenant, job_id, int(run)), "a-worker", FITS)
-        if found is not None:
-            return found
+        claim = Store.of(redis, tenant).runs.claim(Message(tenant, job_id, int(run)), "a-worker", FITS)
+        if claim is not None:
+            return claim
     raise AssertionError("nobody's job")
 
 

@@ -8,17 +8,15 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
+from tests.commands import invoked, succeeded
 from tests.integration.responses import problem_of
 
 
 def _printed(*arguments: str | Path) -> dict[str, object]:
-    result = CliRunner().invoke(app, ["sample-size", *map(str, arguments), "--json"])
-    assert result.exit_code == 0, result.output
+    result = succeeded(None, "sample-size", *arguments, "--json")
     return dict(json.loads(result.stdout))
 
 
@@ -76,4 +74,4 @@ def test_invalid_values_are_refused_by_name(http: httpx.Client, query: dict[str,
 
 @pytest.mark.parametrize("arguments", [[], ["--prevalence", "0.1", "--beta", "1", "2"]])
 def test_the_command_needs_one_description_of_the_predictions(arguments: list[str]) -> None:
-    assert CliRunner().invoke(app, ["sample-size", *arguments]).exit_code == 2
+    assert invoked(None, "sample-size", *arguments).exit_code == 2

@@ -8,15 +8,14 @@ from typing import Any
 import httpx
 import pytest
 from redis import Redis
-from typer.testing import CliRunner
 
 from backend.store.api_keys import ApiKeyStore
 from backend.store.formats import read_stored
-from calibrant.cli.main import app
 from schemas.held import CachedState
 from schemas.keys import KeyRecord
 from service.callers import Keyring
 from service.settings import Settings
+from tests.commands import invoked, succeeded
 from tests.integration.conftest import serving
 from tests.integration.visiting import Visitor
 
@@ -108,12 +107,11 @@ def test_pages_show_the_forms_of_the_scopes_of_the_visitor(url: str, keys: ApiKe
 
 def test_the_command_creates_a_key_with_several_scopes_and_refuses_an_unknown_one(redis_url: str, redis: Redis) -> None:
     create = ["keys", "create", "one", "--redis-url", redis_url]
-    made = CliRunner().invoke(app, [*create, "--scope", "maps:read", "--scope", "maps:promote"])
-    assert made.exit_code == 0
+    succeeded(None, *create, "--scope", "maps:read", "--scope", "maps:promote")
     assert {record.scope for record in ApiKeyStore(redis).all()} == {"maps:read maps:promote"}
-    listed = CliRunner().invoke(app, ["keys", "list", "--redis-url", redis_url])
+    listed = invoked(None, "keys", "list", "--redis-url", redis_url)
     assert "maps:read maps:promote" in listed.stdout
-    refused = CliRunner().invoke(app, [*create, "--scope", "maps:delete"])
+    refused = invoked(None, *create, "--scope", "maps:delete")
     assert refused.exit_code == 2
     assert "maps:promote" in refused.stderr
     assert len(ApiKeyStore(redis).all()) == 1

@@ -28,6 +28,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.lossy_proxy import lossy_proxy
 from tests.integration.redis_server import RedisServer, answered, assert_away, ready, redis_server, until
+from tests.integration.responses import body_of
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
 INFER = {"inputs": [{"name": "predictions", "shape": [1], "datatype": "FP64", "data": [0.25]}]}
@@ -57,9 +58,8 @@ def api(server: RedisServer) -> Iterator[httpx.Client]:
 
 def fit(api: httpx.Client, name: str | None = "spam", method: str = "identity") -> dict[str, Any]:
     body = ROWS | {"method": method} | ({} if name is None else {"name": name})
-    answer = answered(lambda: api.post("/maps", json=body))
-    assert answer.status_code == 201, answer.text
-    return dict(answer.json())
+    answer = body_of(answered(lambda: api.post("/maps", json=body)), 201)
+    return dict(answer)
 
 
 def point(api: httpx.Client, version: int, alias: str = "champion", name: str = "spam") -> None:
@@ -72,9 +72,8 @@ def calibrate(api: httpx.Client, ref: str, **headers: str) -> httpx.Response:
 
 def apply(api: httpx.Client, ref: str) -> str:
     """The id of the map that answers for a reference."""
-    answer = answered(lambda: calibrate(api, ref))
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["map"])
+    answer = body_of(answered(lambda: calibrate(api, ref)))
+    return str(answer["map"])
 
 
 def is_away(api: httpx.Client) -> bool:

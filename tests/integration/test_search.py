@@ -34,7 +34,7 @@ console.log(JSON.stringify(queries.map((query) => Found(query).reverse().map(([p
 """
 
 
-def _found(folder: Path, queries: Sequence[str]) -> Mapping[str, list[str]]:
+def _pages_of(folder: Path, queries: Sequence[str]) -> Mapping[str, list[str]]:
     """The pages of the results of each query, best first."""
     run = ["node", "-e", SEARCH, str(folder), *queries]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
@@ -53,10 +53,10 @@ def test_search_ranks_guides_before_decision_records_and_finds_what_people_type(
     (source / "conf.py").write_text(settings, "utf-8")
     build = [sys.executable, "-m", "sphinx", "-Q", "-b", "html", str(source), str(built)]
     subprocess.run(build, cwd=source, check=True, capture_output=True)
-    found = _found(built, [*FIRST, "weights", "alarms", "labels"])
+    pages = _pages_of(built, [*FIRST, "weights", "alarms", "labels"])
     for query, guide in FIRST.items():
-        assert found[query][0] == guide, (query, found[query][:5])
+        assert pages[query][0] == guide, (query, pages[query][:5])
     for query in ("weights", "alarms", "labels"):
-        is_record = [page.startswith("adr/") for page in found[query]]
+        is_record = [page.startswith("adr/") for page in pages[query]]
         assert any(is_record), query
-        assert is_record == sorted(is_record), (query, found[query])
+        assert is_record == sorted(is_record), (query, pages[query])

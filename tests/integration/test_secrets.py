@@ -81,7 +81,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
 
 
 @pytest.mark.parametrize("end", ["", "/0", "/x", "?y=1", "#z", ":port"])
-def test_no_message_of_a_command_repeats_it(end: str) -> None:
+def test_no_message_of_a_command_repeats_a_password(end: str) -> None:
     url = f"redis://:{PASSWORD}@127.0.0.1:1{end}"
     run = _invoke("keys", "list", CALIBRANT_REDIS_URL=url)
     assert run.exit_code in (1, 2)
@@ -90,7 +90,7 @@ def test_no_message_of_a_command_repeats_it(end: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["api", "worker", "serve"])
-def test_no_help_repeats_it(command: str) -> None:
+def test_no_help_repeats_a_password(command: str) -> None:
     run = _invoke(command, "--help", CALIBRANT_REDIS_URL=f"redis://:{PASSWORD}@127.0.0.1:1")
     assert PASSWORD not in run.stdout + run.stderr
 
@@ -103,12 +103,12 @@ def test_a_password_in_a_flag_is_refused_with_the_way_to_give_it() -> None:
         assert PASSWORD not in refused.stdout + refused.stderr
 
 
-def test_a_file_holds_the_url_as_well(tmp_path: Path) -> None:
+def test_a_file_may_hold_the_url_of_the_store(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     with redis_server(tmp_path / "redis", "--requirepass", PASSWORD) as server:
         secret.write_text(server.url.replace("127", f":{PASSWORD}@127") + "\n")
-        made = _invoke("keys", "create", "one", "--redis-url-file", str(secret))
-        assert made.exit_code == 0, made.stderr
+        created = _invoke("keys", "create", "one", "--redis-url-file", str(secret))
+        assert created.exit_code == 0, created.stderr
         assert "one" in _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret)).stdout
     both = _invoke("keys", "list", CALIBRANT_REDIS_URL_FILE=str(secret), CALIBRANT_REDIS_URL="unix:///nowhere")
     assert both.exit_code == 2
@@ -117,7 +117,7 @@ def test_a_file_holds_the_url_as_well(tmp_path: Path) -> None:
     assert PASSWORD not in both.stderr + missing.stderr
 
 
-def test_no_error_of_the_client_and_nothing_that_shows_one_repeats_it(
+def test_no_error_of_the_store_and_no_log_of_one_repeats_a_password(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -10,14 +10,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of
+from tests.commands import error_of, invoked, succeeded
 from tests.integration.responses import body_of, problem_of
 
 _RANDOM = np.random.default_rng(0)
@@ -57,8 +55,8 @@ def test_the_multicalibration_error_is_that_of_the_library(http: httpx.Client, c
 
 def test_arrays_of_numpy_are_features_of_the_client(client: Calibrant) -> None:
     features = {"site": SITES, "weight": P * 10.0}
-    found = client.find_segments(P, LABELS, features=features)
-    assert found.to_dict() == _plain(calibrant.find_segments(P, LABELS, features))
+    segments = client.find_segments(P, LABELS, features=features)
+    assert segments.to_dict() == _plain(calibrant.find_segments(P, LABELS, features))
 
 
 @pytest.mark.parametrize(
@@ -149,30 +147,27 @@ def _written(folder: Path) -> str:
     return str(path)
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["segments", *arguments])
-
-
 def test_the_command_prints_the_segments_of_the_library(tmp_path: Path) -> None:
-    result = _run(_written(tmp_path), "--feature", "site", "--feature", "age", "--min-rows", "30")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        None, "segments", _written(tmp_path), "--feature", "site", "--feature", "age", "--min-rows", "30"
+    )
     assert "site = b" in result.stdout
 
 
 def test_the_command_prints_the_same_json_with_and_without_a_server(tmp_path: Path, service: Stack) -> None:
     arguments = [_written(tmp_path), "--feature", "site", "--feature", "age", "--min-rows", "30", "--json"]
     expected = _segments(min_rows=30)
-    assert json.loads(_run(*arguments).stdout) == expected
-    assert json.loads(_run(*arguments, "--server", service.url).stdout) == expected
+    assert json.loads(invoked(None, "segments", *arguments).stdout) == expected
+    assert json.loads(invoked(None, "segments", *arguments, "--server", service.url).stdout) == expected
 
 
 @pytest.mark.slow
 def test_the_command_prints_the_multicalibration_error(tmp_path: Path, service: Stack) -> None:
     arguments = [_written(tmp_path), "--feature", "site", "--feature", "age", "--multicalibration", "--json"]
-    answer = json.loads(_run(*arguments).stdout)
-    assert answer == json.loads(_run(*arguments, "--server", service.url).stdout)
+    answer = json.loads(invoked(None, "segments", *arguments).stdout)
+    assert answer == json.loads(invoked(None, "segments", *arguments, "--server", service.url).stdout)
     assert answer["value"] > 3.0
-    assert "Multicalibration error" in _run(*arguments[:-1]).stdout
+    assert "Multicalibration error" in invoked(None, "segments", *arguments[:-1]).stdout
 
 
 @pytest.mark.parametrize(
@@ -187,21 +182,20 @@ def test_the_command_prints_the_multicalibration_error(tmp_path: Path, service: 
     ],
 )
 def test_a_bad_option_of_the_command_is_named(tmp_path: Path, arguments: list[str], text: str) -> None:
-    result = _run(_written(tmp_path), *arguments)
+    result = invoked(None, "segments", _written(tmp_path), *arguments)
     assert result.exit_code != 0
     assert text in error_of(result)
 
 
 @pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_report_has_the_segments_of_the_features_of_its_file(tmp_path: Path, service: Stack, on_server: bool) -> None:
-    out = tmp_path / "report.html"
-    arguments = ["report", _written(tmp_path), "--feature", "site", "--out", str(out)]
-    result = CliRunner().invoke(app, [*arguments, *(["--server", service.url] if on_server else [])])
-    assert result.exit_code == 0, result.output
-    assert "<bdi>site = b</bdi>" in out.read_text("utf-8")
+    output = tmp_path / "report.html"
+    arguments = ["report", _written(tmp_path), "--feature", "site", "--out", str(output)]
+    succeeded(None, *arguments, *(["--server", service.url] if on_server else []))
+    assert "<bdi>site = b</bdi>" in output.read_text("utf-8")
 
 
 def test_a_report_of_forecasts_has_no_features(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["report", _written(tmp_path), "--regression", "--feature", "site"])
+    result = invoked(None, "report", _written(tmp_path), "--regression", "--feature", "site")
     assert result.exit_code != 0
     assert "--feature" in error_of(result)

@@ -12,6 +12,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant
 from tests.body_formats import CSV, JSON, NPY, NPZ, WRITE_ARRAYS
+from tests.integration.responses import body_of
 
 RANDOM = np.random.default_rng(3)
 N = 600
@@ -58,11 +59,10 @@ def test_a_map_of_features_in_every_format_is_that_of_the_library(
     assert fitted.status_code == 201, fitted.text
     answer = http.get(f"/maps/{fitted.json()['id']}/document").json()
     assert calibrant.load(answer) == expected
-    calibrated = _post(http, "/calibrate", kind, {"predictions": [0.3] * 4}, NEW, map=fitted.json()["id"])
-    assert calibrated.status_code == 200, calibrated.text
+    calibrated = body_of(_post(http, "/calibrate", kind, {"predictions": [0.3] * 4}, NEW, map=fitted.json()["id"]))
     wanted = expected.apply([0.3] * 4, features=NEW)
-    np.testing.assert_allclose(calibrated.json()["predictions"], wanted, atol=1e-15)
-    assert calibrated.json()["fallbacks"] == 3 == expected.fallbacks(NEW)["rows"] - 0
+    np.testing.assert_allclose(calibrated["predictions"], wanted, atol=1e-15)
+    assert calibrated["fallbacks"] == 3 == expected.fallbacks(NEW)["rows"] - 0
 
 
 def test_a_batch_keeps_its_features_also_for_jobs(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
@@ -99,9 +99,8 @@ def test_large_bodies_of_json_have_features_too(http: httpx.Client) -> None:
         "labels": ROWS["labels"] * copies,
     }
     assert len(json.dumps(body)) > 2**18
-    stored = http.post("/batches", json=body)
-    assert stored.status_code == 201, stored.text
-    assert {"features/country", "features/age~1years"} <= set(stored.json()["arrays"])
+    stored = body_of(http.post("/batches", json=body), 201)
+    assert {"features/country", "features/age~1years"} <= set(stored["arrays"])
 
 
 @pytest.mark.parametrize(
@@ -168,18 +167,16 @@ def test_features_are_inputs_of_a_model(http: httpx.Client, expected: calibrant.
         {"name": "age/years", "shape": [4, 1], "datatype": "FP64", "data": [[30], [None], [20.5], [1e6]]},
         {"name": "country", "shape": [4], "datatype": "BYTES", "data": NEW["country"]},
     ]
-    answer = http.post("/v2/models/segments-v2/infer", json={"inputs": inputs})
-    assert answer.status_code == 200, answer.text
+    answer = body_of(http.post("/v2/models/segments-v2/infer", json={"inputs": inputs}))
     wanted = expected.apply([0.3] * 4, features=NEW)
-    np.testing.assert_allclose(answer.json()["outputs"][0]["data"], wanted, atol=1e-15)
+    np.testing.assert_allclose(answer["outputs"][0]["data"], wanted, atol=1e-15)
 
 
 def test_a_map_without_terms_has_the_inputs_and_fallbacks_of_its_features(http: httpx.Client) -> None:
     labels = (np.random.default_rng(5).random(N) < P).astype(int).tolist()
     body = {"predictions": P.tolist(), "labels": labels, "features": FEATURES, "method": "segments"}
-    fitted = http.post("/maps", json=body)
-    assert fitted.status_code == 201, fitted.text
-    map_id = fitted.json()["id"]
+    fitted = body_of(http.post("/maps", json=body), 201)
+    map_id = fitted["id"]
     assert http.get(f"/maps/{map_id}/document").json()["parameters"]["terms"] == []
     inputs = http.get(f"/v2/models/{map_id}").json()["inputs"]
     assert [own["name"] for own in inputs] == ["predictions", "country", "age/years"]

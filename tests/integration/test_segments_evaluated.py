@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
+from tests.commands import invoked, succeeded
 from tests.integration.responses import body_of, problem_of
 
 RANDOM = np.random.default_rng(11)
@@ -86,9 +85,9 @@ def test_a_job_evaluates_with_the_features_of_its_rows(
     body = ROWS | {"features": FEATURES, "map": reference, "measures": MEASURES, "seed": 1}
     queued = http.post("/evaluate", json=body, headers={"prefer": "respond-async"})
     assert queued.status_code in (200, 202)
-    found = queued.json() if queued.status_code == 200 else client.wait(queued.json()["id"]).result["report"]  # type: ignore[index]
+    report = queued.json() if queued.status_code == 200 else client.wait(queued.json()["id"]).result["report"]  # type: ignore[index]
     wanted = _values(expected.to_dict()["after"]["measures"])
-    assert _values(found["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
+    assert _values(report["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_a_map_of_segments_is_compared_with_another(
@@ -154,12 +153,6 @@ def file(tmp_path_factory: pytest.TempPathFactory, fitted: calibrant.Calibration
     return folder / "rows.csv"
 
 
-def _run(*arguments: str | Path) -> Result:
-    done = CliRunner().invoke(app, list(map(str, arguments)))
-    assert done.exit_code == 0, done.output
-    return done
-
-
 @pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_commands_evaluate_compare_and_report_with_features(
     service: Stack, file: Path, reference: str, expected: calibrant.Report, on_server: bool
@@ -167,23 +160,21 @@ def test_the_commands_evaluate_compare_and_report_with_features(
     where = ["--server", service.url, "--feature", "country"] if on_server else []
     applied = reference if on_server else file.with_name("map.json")
     flags = [flag for name in MEASURES for flag in ("--measure", name)]
-    out = _run("evaluate", file, "--map", applied, *flags, "--seed", "1", "--json", *where)
+    printed = succeeded(None, "evaluate", file, "--map", applied, *flags, "--seed", "1", "--json", *where)
     wanted = _values(expected.to_dict()["after"]["measures"])
-    assert _values(json.loads(out.stdout)["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
-    out = _run("compare", file, "--map", applied, *flags, "--resamples", "200", "--json", *where)
-    after = json.loads(out.stdout)["comparison"]["contestants"][1]["measures"]
+    assert _values(json.loads(printed.stdout)["after"]["measures"]) == pytest.approx(wanted, abs=1e-12)
+    printed = succeeded(None, "compare", file, "--map", applied, *flags, "--resamples", "200", "--json", *where)
+    after = json.loads(printed.stdout)["comparison"]["contestants"][1]["measures"]
     assert _values(after) == pytest.approx(wanted, abs=1e-12)
     page = file.with_name(f"report-{on_server}.html")
-    _run("report", file, "--map", applied, "--out", page, *where)
+    succeeded(None, "report", file, "--map", applied, "--out", page, *where)
     text = page.read_text("utf-8")
     assert "country" in text
     assert "Segments" in text or "segments" in text
 
 
 def test_the_command_refuses_features_of_models(file: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["compare", str(file), "--prediction", "p", "--prediction", "label", "--feature", "country"]
-    )
+    done = invoked(None, "compare", file, "--prediction", "p", "--prediction", "label", "--feature", "country")
     assert done.exit_code == 2
     assert "--feature" in done.output
 

@@ -67,7 +67,7 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
         serving(Settings(url), outages=True) as served,
         httpx.Client(base_url=served, timeout=600) as api,
     ):
-        kept = answered(lambda: api.post("/batches", json=BATCH)).json()["id"]
+        batch = answered(lambda: api.post("/batches", json=BATCH)).json()["id"]
         assert client.wait(1, 0) == 1  # the replica has it
         master.kill()
 
@@ -78,7 +78,7 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
             return answer.status_code == 201
 
         until(is_stored)  # how many requests come before the new master is there depends on the machine
-        assert answered(lambda: api.get(f"/batches/{kept}")).status_code == 200
+        assert answered(lambda: api.get(f"/batches/{batch}")).status_code == 200
         until(lambda: ready(api))
         client.rpush("line", "first")
         assert client.blpop(["line"]) == (b"line", b"first")

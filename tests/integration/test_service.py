@@ -11,8 +11,8 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
-from tests.integration.responses import problem_of
-from tests.packed import npz
+from tests.integration.responses import body_of, problem_of
+from tests.packed import npz, zipped
 
 RANDOM = np.random.default_rng(0)
 TRUE = RANDOM.random(3000)
@@ -30,7 +30,7 @@ def _post(http: httpx.Client, path: str, body: Any, kind: str = "application/jso
     return http.post(path, content=content, headers={"Content-Type": kind}, params=query)
 
 
-def test_the_main_job_end_to_end(client: Calibrant) -> None:
+def test_a_batch_is_evaluated_fitted_and_calibrated_from_end_to_end(client: Calibrant) -> None:
     fit_half, unseen = client.upload(P[:1500], Y[:1500]), client.upload(P[1500:], Y[1500:])
     assert (fit_half.n, fit_half.n_classes) == (1500, None)
     before = client.evaluate(unseen.id)
@@ -89,9 +89,8 @@ def test_a_known_prior_is_corrected_in_the_service_as_in_a_notebook(http: httpx.
 
 def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
-    queued = _post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}})
-    assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=600)
+    queued = body_of(_post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}}), 202)
+    job = client.wait(queued["id"], timeout=600)
     assert job.result is not None
     local = calibrant.fit("averaged", P, Y, candidates=(1, 2))
     np.testing.assert_allclose(client.calibrate(job.result["map"], P), local.apply(P), atol=1e-12)
@@ -112,10 +111,10 @@ def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
     assert job.result is not None
     report = job.result["report"]
     local = calibrant.evaluate(P, Y, measures=asked, interval=0.9)
-    for key, result in local.measures.items():
-        assert report["measures"][key]["value"] == pytest.approx(result.value, abs=1e-12)
-        assert report["measures"][key]["debiased"] == pytest.approx(result.debiased, abs=1e-12)
-        assert report["measures"][key]["interval"] == pytest.approx(result.interval, abs=1e-12)
+    for key, estimate in local.measures.items():
+        assert report["measures"][key]["value"] == pytest.approx(estimate.value, abs=1e-12)
+        assert report["measures"][key]["debiased"] == pytest.approx(estimate.debiased, abs=1e-12)
+        assert report["measures"][key]["interval"] == pytest.approx(estimate.interval, abs=1e-12)
     assert set(report["groups"]) == {"a", "b"}
     assert report["map"] == fitted.id
     assert report["after"]["measures"]["ece-averaged"]["value"] is not None
@@ -135,10 +134,10 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
     assert queued.status_code == 202
     job = client.wait(queued.json()["id"], timeout=600)
     assert job.result is not None
-    result = job.result["report"]["measures"]["ece-pl"]
-    assert result["definition"].items() >= asked.items()
+    estimate = job.result["report"]["measures"]["ece-pl"]
+    assert estimate["definition"].items() >= asked.items()
     calibrated = calibrant.fit("pl", P[:600], Y[:600], candidates=[2, 4], folds=3).apply(P[:600])
-    assert result["value"] == pytest.approx(np.mean(np.abs(calibrated - P[:600])), abs=1e-12)
+    assert estimate["value"] == pytest.approx(np.mean(np.abs(calibrated - P[:600])), abs=1e-12)
     refused = _post(
         http,
         "/evaluate",
@@ -150,12 +149,14 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
 
 
 def test_the_catalogue_of_measures_describes_every_option_of_a_fit(http: httpx.Client) -> None:
-    measures = {each["name"]: each["options"] for each in http.get("/measures").json()["items"]}
+    measures = {measure["name"]: measure["options"] for measure in http.get("/measures").json()["items"]}
     for method in http.get("/methods").json()["items"]:
         if f"ece-{method['name']}" in measures:
             own = measures[f"ece-{method['name']}"]
-            assert {name: each for name, each in method["options"].items() if name != "folds"}.items() <= own.items()
-            assert all(each["allowed"] for each in own.values())
+            assert {
+                name: option for name, option in method["options"].items() if name != "folds"
+            }.items() <= own.items()
+            assert all(option["allowed"] for option in own.values())
 
 
 def test_an_evaluation_that_cannot_be_run_is_refused_before_it_is_queued(http: httpx.Client) -> None:
@@ -190,11 +191,10 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     fitted = client.fit("platt", client.upload(P, Y).id)
     local = calibrant.evaluate(P, Y, diagrams=asked, measures=["ks"])
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "measures": ["ks"], "diagrams": asked}
-    report = _post(http, "/evaluate", body | {"map": fitted.id})
-    assert report.status_code == 200
-    assert report.json()["diagrams"] == local.diagrams
+    report = body_of(_post(http, "/evaluate", body | {"map": fitted.id}))
+    assert report["diagrams"] == local.diagrams
     after = calibrant.evaluate(calibrant.load(fitted.document).apply(P).tolist(), Y, diagrams=asked)
-    assert report.json()["after"]["diagrams"] == after.diagrams
+    assert report["after"]["diagrams"] == after.diagrams
     assert "diagrams" not in _post(http, "/evaluate", body | {"diagrams": None}).json()
     rows = npz(predictions=P, labels=Y)
     named = _post(http, "/evaluate", rows, "application/x-npz", diagrams="corp, ks-graphs").json()
@@ -226,7 +226,7 @@ def test_fortran_order_big_endian_and_narrow_arrays_are_read(http: httpx.Client)
     assert _post(http, "/evaluate", odd, "application/x-npz").json() == plain
 
 
-def test_groups_and_weights_travel(http: httpx.Client) -> None:
+def test_groups_and_weights_are_sent_with_the_rows(http: httpx.Client) -> None:
     body = {
         "predictions": [0.1, 0.9, 0.4, 0.6],
         "labels": [0, 1, 0, 1],
@@ -371,38 +371,31 @@ def test_bad_input_gets_a_problem_that_names_the_place(
 
 
 def _bomb() -> bytes:
-    out = io.BytesIO()
+    file = io.BytesIO()
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**28,)})
     with (
-        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("predictions.npy", "w", force_zip64=True) as member,
     ):
         member.write(header.getvalue())
         for _ in range(2**28 * 8 // 2**24):
             member.write(bytes(2**24))
-    return out.getvalue()
+    return file.getvalue()
 
 
 def _forged_shape() -> bytes:
-    out, header = io.BytesIO(), io.BytesIO()
+    header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("predictions.npy", header.getvalue() + bytes(64))
-    return out.getvalue()
+    return zipped({"predictions.npy": header.getvalue() + bytes(64)})
 
 
 def _objects() -> bytes:
-    out = io.BytesIO()
-    np.savez(out, predictions=np.array([print], dtype=object), labels=np.array([1]))
-    return out.getvalue()
+    return npz(predictions=np.array([print], dtype=object), labels=np.array([1]))
 
 
-def _zipped(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        archive.writestr("predictions.npy", data)
-    return out.getvalue()
+def _zipped(content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    return zipped({"predictions.npy": content}, method)
 
 
 def _npy_with_header(header: str) -> bytes:
@@ -528,21 +521,20 @@ def test_the_catalogues_list_every_measure_method_and_diagram(http: httpx.Client
 def test_every_reduction_answers_over_http_as_in_a_notebook(http: httpx.Client) -> None:
     body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "measures": ["ece", "ks"], "interval": 0.9}
     for reduction in ("top:2", "within-top:2", "pooled", "classwise", "canonical"):
-        answer = _post(http, "/evaluate", body | {"reduction": reduction, "resamples": 100})
-        assert answer.status_code == 200
+        answer = body_of(_post(http, "/evaluate", body | {"reduction": reduction, "resamples": 100}))
         local = calibrant.evaluate(
             PROBS, LABELS, measures=["ece", "ks"], interval=0.9, reduction=reduction, resamples=100
         )
-        for key, result in local.measures.items():
-            assert answer.json()["measures"][key]["value"] == pytest.approx(result.value, abs=1e-12)
-            assert answer.json()["measures"][key]["parts"].keys() == result.parts.keys()
+        for key, estimate in local.measures.items():
+            assert answer["measures"][key]["value"] == pytest.approx(estimate.value, abs=1e-12)
+            assert answer["measures"][key]["parts"].keys() == estimate.parts.keys()
 
 
 def test_chosen_classes_are_evaluated_and_left_out_rows_are_counted(http: httpx.Client) -> None:
     body = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "classes": [0, 2]}
     answer = _post(http, "/evaluate", body).json()
-    kept = int(np.isin(LABELS, [0, 2]).sum())
-    assert (answer["n"], answer["left_out"]) == (kept, len(LABELS) - kept)
+    n_rows = int(np.isin(LABELS, [0, 2]).sum())
+    assert (answer["n"], answer["left_out"]) == (n_rows, len(LABELS) - n_rows)
     assert problem_of(_post(http, "/evaluate", body | {"classes": [0, 9]})) == (422, "invalid-option", "/classes/1")
     same = _post(http, "/evaluate", npz(predictions=PROBS, labels=LABELS), "application/x-npz", classes="[0, 2]").json()
     assert same["measures"] == answer["measures"]
@@ -563,18 +555,16 @@ def test_measures_are_pooled_over_groups_as_in_the_library(http: httpx.Client, c
 def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     groups = ["a", "b"] * (len(P) // 2)
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups, "interval": 0.9, "resamples": 100}
-    quick = _post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]})
-    assert quick.status_code == 200
-    assert quick.json()["gaps"]["ks-end"]["between"] is not None
-    assert "long" in quick.json()["gaps"]["ece-platt"]["problem"]
+    quick = body_of(_post(http, "/evaluate", body | {"measures": ["ks-end", "ece-platt"]}))
+    assert quick["gaps"]["ks-end"]["between"] is not None
+    assert "long" in quick["gaps"]["ece-platt"]["problem"]
     slow = body | {"measures": ["kde-ece"], "resamples": 300}
-    queued = _post(http, "/evaluate", slow)
-    assert queued.status_code == 202
-    report = (client.wait(queued.json()["id"], timeout=600).result or {})["report"]
-    result = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
+    queued = body_of(_post(http, "/evaluate", slow), 202)
+    report = (client.wait(queued["id"], timeout=600).result or {})["report"]
+    estimate = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
         "kde-ece"
     ]
     assert (report["measures"]["kde-ece"]["value"], tuple(report["measures"]["kde-ece"]["interval"])) == (
-        result.value,
-        result.interval,
+        estimate.value,
+        estimate.interval,
     )

@@ -8,13 +8,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from service.stack import Stack
-from tests.integration.responses import body_of, problem_of
+from tests.commands import succeeded
+from tests.integration.responses import body_of, problem_of, text_of
 
 RANDOM = np.random.default_rng(21)
 N = 300
@@ -49,13 +48,12 @@ def _section(html: str, name: str) -> str:
 def test_a_report_of_the_service_has_the_coverage_of_the_sets(
     http: httpx.Client, stored: dict[str, str], maps: dict[str, calibrant.SetMap], name: str
 ) -> None:
-    answer = http.post("/evaluate", json=ROWS | {"sets": stored[name], "seed": 3}, headers=HTML)
-    assert answer.status_code == 200, answer.text
+    answer = text_of(http.post("/evaluate", json=ROWS | {"sets": stored[name], "seed": 3}, headers=HTML))
     local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps[name], seed=3)
     assert _section(local.html, "sets")
-    assert _section(answer.text, "sets").count("<tr") == _section(local.html, "sets").count("<tr")
+    assert _section(answer, "sets").count("<tr") == _section(local.html, "sets").count("<tr")
     coverage = f"{local.document['sets']['coverage']:.3f}"
-    assert coverage in _section(answer.text, "sets")
+    assert coverage in _section(answer, "sets")
 
 
 def test_a_job_of_a_report_has_the_coverage_of_the_sets(client: Calibrant, stored: dict[str, str]) -> None:
@@ -73,10 +71,9 @@ def test_a_report_of_rows_with_features_has_their_segments(http: httpx.Client) -
     answer = http.post("/evaluate", json=body, headers=HTML)
     assert "<bdi>site = b</bdi>" in _section(answer.text, "segments")
     body["clusters"] = [str(i // 2) for i in range(600)]
-    clustered = http.post("/evaluate", json=body, headers=HTML)
-    assert clustered.status_code == 200
-    assert "the search assumes independent rows" in _section(clustered.text, "segments")
-    assert clustered.text.count('id="report-segments"') == 1
+    clustered = text_of(http.post("/evaluate", json=body, headers=HTML))
+    assert "the search assumes independent rows" in _section(clustered, "segments")
+    assert clustered.count('id="report-segments"') == 1
     few = {name: values[:40] for name, values in body.items() if name != "features" and name != "clusters"}
     assert http.post("/evaluate", json=few | {"features": {"site": site[:40].tolist()}}, headers=HTML).is_success
 
@@ -108,8 +105,7 @@ def test_the_command_writes_the_section(
     sets = (
         ["--sets", stored["group"], "--server", service.url] if on_server else ["--sets", str(tmp_path / "sets.json")]
     )
-    done = CliRunner().invoke(app, ["report", str(file), "--group", "site", "--out", str(page), *sets])
-    assert done.exit_code == 0, done.output
+    succeeded(None, "report", file, "--group", "site", "--out", page, *sets)
     local = calibrant.report(PROBS, LABELS, groups=SITES, sets=maps["group"])
     assert f"{local.document['sets']['coverage']:.3f}" in _section(page.read_text("utf-8"), "sets")
 
@@ -125,10 +121,9 @@ GRADED: dict[str, Any] = {
 @pytest.mark.slow
 def test_a_report_of_the_service_tests_the_groups_as_rating_grades(http: httpx.Client, client: Calibrant) -> None:
     local = calibrant.report(PDS, GRADED["labels"], groups=GRADED["groups"], grades=True)
-    answer = http.post("/evaluate", json=GRADED | {"grades": True}, headers=HTML)
-    assert answer.status_code == 200, answer.text
-    assert _section(answer.text, "grades") == _section(local.html, "grades") != ""
-    assert "&#34;grades&#34;: true" in answer.text  # reproduces the report
+    answer = text_of(http.post("/evaluate", json=GRADED | {"grades": True}, headers=HTML))
+    assert _section(answer, "grades") == _section(local.html, "grades") != ""
+    assert "&#34;grades&#34;: true" in answer  # reproduces the report
     assert not _section(http.post("/evaluate", json=GRADED, headers=HTML).text, "grades")
     batch = client.upload(PDS, GRADED["labels"], groups=GRADED["groups"])
     assert _section(client.report_html(batch=batch.id, grades=True), "grades") == _section(local.html, "grades")
@@ -157,10 +152,9 @@ OF_COSTS: dict[str, Any] = _binary() | {"costs": [1, 3]}
 @pytest.mark.slow
 def test_a_report_of_the_service_has_the_decisions_of_costs(http: httpx.Client, client: Calibrant) -> None:
     local = calibrant.report(P_OF_ONE, OF_COSTS["labels"], costs=(1, 3))
-    answer = http.post("/evaluate", json=OF_COSTS, headers=HTML)
-    assert answer.status_code == 200, answer.text
-    assert _section(answer.text, "decisions") == _section(local.html, "decisions") != ""
-    assert "&#34;costs&#34;: [1.0, 3.0]" in answer.text
+    answer = text_of(http.post("/evaluate", json=OF_COSTS, headers=HTML))
+    assert _section(answer, "decisions") == _section(local.html, "decisions") != ""
+    assert "&#34;costs&#34;: [1.0, 3.0]" in answer
     batch = client.upload(P_OF_ONE, OF_COSTS["labels"])
     assert _section(client.report_html(batch=batch.id, costs=[1, 3]), "decisions") == _section(local.html, "decisions")
     models = {"one": P_OF_ONE.tolist(), "half": [0.5] * N}

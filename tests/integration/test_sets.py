@@ -12,20 +12,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner, Result
 
 import calibrant
 from backend.held_map import HeldMap
-from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
 from calibrant.core.errors import CalibrationError, UnusableRows
 from service.hosts.app import HostApp, HostProcess
 from service.settings import ScoringSettings
 from service.stack import Stack
-from tests.body_formats import ARROW, CSV, JSON, NPZ, arrow_of, csv_of
+from tests.body_formats import ARROW, CSV, JSON, NPZ, csv_of
+from tests.commands import invoked, succeeded
 from tests.integration.hosting import post
-from tests.integration.responses import body_of, problem_of
-from tests.packed import npz
+from tests.integration.responses import body_of, problem_of, text_of
+from tests.packed import arrow, npz
 
 RANDOM = np.random.default_rng(54)
 PROBS = RANDOM.dirichlet(np.ones(3), 300)
@@ -121,9 +120,8 @@ def test_stored_batches_are_fitted_and_calibrated_with_their_groups(client: Cali
 
 def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant) -> None:
     body = ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()}
-    queued = http.post("/maps", json=body, headers={"prefer": "respond-async"})
-    assert queued.status_code == 202
-    result = client.wait(queued.json()["id"]).result
+    queued = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async"}), 202)
+    result = client.wait(queued["id"]).result
     assert result is not None
     record = client.map(result["map"])
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)
@@ -176,8 +174,8 @@ def test_risk_control_takes_several_labels_of_each_row(http: httpx.Client, clien
         ({"predictions": new.tolist(), "scale": "logit"}, "scale-mismatch", "/scale"),
         ({"predictions": new.tolist(), "groups": ["a"] * 5}, "invalid-option", "/groups"),
     ):
-        status, found, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
-        assert (status, found, place.startswith(pointer)) == (422, code, True), place
+        status, problem, place = problem_of(http.post("/calibrate", json={"map": ref} | body))
+        assert (status, problem, place.startswith(pointer)) == (422, code, True), place
 
 
 @pytest.mark.parametrize("kind", [JSON, NPZ, ARROW, CSV])
@@ -189,7 +187,7 @@ def test_risk_control_is_fitted_to_several_labels_of_each_row(http: httpx.Client
     if kind == JSON:
         answer = http.post("/maps", json=_listed(arrays) | {"method": "crc", "options": {"alpha": 0.2}})
     else:
-        writer = {NPZ: lambda rows: npz(**rows), ARROW: lambda rows: arrow_of(_listed(rows)), CSV: csv_of}[kind]
+        writer = {NPZ: lambda rows: npz(**rows), ARROW: lambda rows: arrow(_listed(rows)), CSV: csv_of}[kind]
         query = {"method": "crc", "options": json.dumps({"alpha": 0.2})}
         answer = http.post("/maps", content=writer(arrays), params=query, headers={"content-type": kind})
     record = body_of(answer, 201)
@@ -288,8 +286,8 @@ FITS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_an_invalid_fit_has_a_problem_that_names_the_place(http: httpx.Client, name: str) -> None:
-    given, code, pointer = FITS[name]
-    answer = http.post("/maps", json=ROWS | {"method": "lac"} | given)
+    changes, code, pointer = FITS[name]
+    answer = http.post("/maps", json=ROWS | {"method": "lac"} | changes)
     assert problem_of(answer) == (422, code, pointer)
 
 
@@ -310,8 +308,8 @@ APPLICATIONS: dict[str, tuple[str, dict[str, Any], str, str]] = {
 def test_an_invalid_application_has_a_problem_that_names_the_place(
     http: httpx.Client, stored: dict[str, str], name: str
 ) -> None:
-    which, given, code, pointer = APPLICATIONS[name]
-    answer = http.post("/calibrate", json={"map": stored[which], "predictions": NEW.tolist()} | given)
+    which, changes, code, pointer = APPLICATIONS[name]
+    answer = http.post("/calibrate", json={"map": stored[which], "predictions": NEW.tolist()} | changes)
     assert problem_of(answer) == (422, code, pointer)
     assert "west" not in answer.text
 
@@ -328,10 +326,9 @@ def test_maps_of_probabilities_take_no_groups_and_set_maps_are_not_evaluated(
 
 
 def test_the_page_of_a_set_map_is_shown(http: httpx.Client, stored: dict[str, str]) -> None:
-    page = http.get(f"/ui/maps/{stored['group']}")
-    assert page.status_code == 200
-    assert "A map to prediction sets with alpha 0.1, with a threshold for each group." in page.text
-    assert "bee" in page.text
+    page = text_of(http.get(f"/ui/maps/{stored['group']}"))
+    assert "A map to prediction sets with alpha 0.1, with a threshold for each group." in page
+    assert "bee" in page
 
 
 def test_a_host_applies_set_maps(stored: dict[str, str]) -> None:
@@ -344,10 +341,6 @@ def test_a_host_applies_set_maps(stored: dict[str, str]) -> None:
 # --- The command
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 @pytest.mark.parametrize("on_server", [False, True])
 def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Path, on_server: bool) -> None:
     file = tmp_path / "rows.csv"
@@ -358,15 +351,13 @@ def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Pa
     file.write_text("\n".join([head, *lines]) + "\n", "utf-8")
     where = ["--server", service.url] if on_server else []
     options = ["--method", "lac", "--option", "conditional=group", "--group", "site", "--holdout", "0.3"]
-    fitted = _run("fit", str(file), *options, *where, *([] if on_server else ["--out", str(tmp_path / "map.json")]))
-    assert fitted.exit_code == 0, fitted.output
+    fitted = succeeded(None, "fit", file, *options, *where, *([] if on_server else ["--out", tmp_path / "map.json"]))
     assert "held-out coverage (90 rows): 0.9" in fitted.stderr or "held-out coverage (90 rows): 0.8" in fitted.stderr
     reference = fitted.stdout.strip() if on_server else str(tmp_path / "map.json")
-    out = tmp_path / "out.csv"
-    done = _run("calibrate", str(file), "--map", reference, "--group", "site", "--out", str(out), *where)
-    assert done.exit_code == 0, done.output
+    output = tmp_path / "out.csv"
+    done = succeeded(None, "calibrate", file, "--map", reference, "--group", "site", "--out", output, *where)
     assert "mean size" in done.stderr
-    table = np.genfromtxt(out, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    table = np.genfromtxt(output, delimiter=",", names=True, dtype=None, encoding="utf-8")
     members = np.column_stack([table[f"set_{name}"] for name in NAMES])
     assert set(members.ravel().tolist()) == {0, 1}
     assert 0.85 < members[np.arange(300), LABELS].mean() < 0.97
@@ -375,11 +366,11 @@ def test_the_command_writes_the_members_of_each_set(service: Stack, tmp_path: Pa
 def test_the_command_refuses_what_only_set_maps_take(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("label,p,site\n" + "".join(f"{i % 2},{i / 50},a\n" for i in range(50)), "utf-8")
-    refused = _run("fit", str(file), "--method", "platt", "--group", "site")
+    refused = invoked(None, "fit", file, "--method", "platt", "--group", "site")
     assert refused.exit_code == 2
     calibrant.fit("platt", np.arange(50) / 50, np.arange(50) % 2).save(tmp_path / "map.json")
     for flag, value in (("--seed", "1"), ("--group", "site")):
-        refused = _run("calibrate", str(file), "--map", str(tmp_path / "map.json"), flag, value)
+        refused = invoked(None, "calibrate", file, "--map", tmp_path / "map.json", flag, value)
         assert refused.exit_code == 2
         assert "prediction sets" in refused.output
 

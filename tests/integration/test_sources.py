@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import tomllib
@@ -19,14 +18,10 @@ from numpy.testing import assert_allclose
 from pyarrow import parquet
 
 import calibrant
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
-from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant
 from schemas.sources import read_declarations
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
-from tests.integration.conftest import patient
+from tests.integration.conftest import keyed_service
 from tests.integration.responses import body_of, problem_of
 
 COLUMNS = {"predictions": "score", "labels": "outcome"}
@@ -56,21 +51,10 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "readable": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "write": True, "tenants": ["owner"]},
     }
-    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
-    with (folder / "sources.log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(folder / "sources", log=log))
-        redis = opened.enter_context(contextlib.closing(connect(url)))
-        keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=inherited)
-        )
-        clients = [
-            opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
-            )
-            for key in keys
-        ]
-        yield Served(root, clients[0], clients[1], keys[0], p, y)
+    settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    with keyed_service(folder / "sources", settings, ("owner", "write"), ("next", "write")) as running:
+        owner, neighbour = running.clients
+        yield Served(root, owner, neighbour, running.keys[0], p, y)
 
 
 def _files(base: Path) -> tuple[Any, Any]:
@@ -114,33 +98,36 @@ def test_an_evaluation_by_reference_differs_from_that_of_the_same_rows_in_a_body
 def test_conditions_and_groups_select_other_rows_than_those_of_the_files(served: Served) -> None:
     where = [["country", "=", "no"], ["score", "<", 0.5]]
     columns = COLUMNS | {"groups": "segment"}
-    found = body_of(_evaluated(served.owner, _source(where=where, columns=columns), measures=["brier"]))
+    report = body_of(_evaluated(served.owner, _source(where=where, columns=columns), measures=["brier"]))
     there = served.p[300:] < 0.5
-    assert found["n"] == int(there.sum())
+    assert report["n"] == int(there.sum())
     assert_allclose(
-        found["measures"]["brier"]["value"], np.mean((served.p[300:][there] - served.y[300:][there]) ** 2), rtol=1e-12
+        report["measures"]["brier"]["value"], np.mean((served.p[300:][there] - served.y[300:][there]) ** 2), rtol=1e-12
     )
-    assert set(found["groups"]) == {"a", "b", "c"}
+    assert set(report["groups"]) == {"a", "b", "c"}
 
 
 def test_a_fit_by_reference_differs_from_that_of_the_same_rows_in_a_body(served: Served) -> None:
-    made = body_of(served.owner.post("/maps", json={"source": _source(), "method": "beta"}, headers=WAIT), 201)
+    record = body_of(served.owner.post("/maps", json={"source": _source(), "method": "beta"}, headers=WAIT), 201)
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "beta"}
     other = body_of(served.owner.post("/maps", json=rows), 201)
-    assert made["document"] == other["document"]
-    assert (made["n"], made["digest"], made["in_sample"]) == (600, other["digest"], other["in_sample"])
-    options = {"source": _source(), "maps": [made["id"]], "measures": ["log-loss"]}
+    assert record["document"] == other["document"]
+    assert (record["n"], record["digest"], record["in_sample"]) == (600, other["digest"], other["in_sample"])
+    options = {"source": _source(), "maps": [record["id"]], "measures": ["log-loss"]}
     compared = body_of(served.owner.post("/compare", json=options, headers=WAIT))
-    assert [contestant["name"] for contestant in compared["comparison"]["contestants"]] == ["uncalibrated", made["id"]]
+    assert [contestant["name"] for contestant in compared["comparison"]["contestants"]] == [
+        "uncalibrated",
+        record["id"],
+    ]
 
 
 @pytest.mark.slow
 def test_a_diagram_by_reference_differs_from_that_of_the_same_rows_in_a_body(served: Served) -> None:
     asked = {"diagram": {"name": "reliability", "n_bins": 7}, "resamples": 100}
     headers = WAIT | {"Accept": "application/json"}
-    found = body_of(served.owner.post("/diagrams", json={"source": _source(), **asked}, headers=headers))
+    picture = body_of(served.owner.post("/diagrams", json={"source": _source(), **asked}, headers=headers))
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist()}
-    assert found == body_of(served.owner.post("/diagrams", json=rows | asked, headers=headers))
+    assert picture == body_of(served.owner.post("/diagrams", json=rows | asked, headers=headers))
     drawn = served.owner.post("/diagrams", json={"source": _source(), **asked}, headers=WAIT)
     assert drawn.text.startswith("<svg")
     refused = served.owner.post("/diagrams", json={"source": _source(), "diagram": "by-size"})
@@ -150,13 +137,13 @@ def test_a_diagram_by_reference_differs_from_that_of_the_same_rows_in_a_body(ser
 def test_models_by_reference_are_compared_otherwise_than_in_a_body(served: Served) -> None:
     columns = {"models": {"one": "score", "two": "score"}, "labels": "outcome"}
     asked = {"measures": ["log-loss"], "resamples": 100}
-    found = body_of(served.owner.post("/compare", json={"source": _source(columns=columns), **asked}, headers=WAIT))
+    report = body_of(served.owner.post("/compare", json={"source": _source(columns=columns), **asked}, headers=WAIT))
     models = {name: served.p.tolist() for name in columns["models"]}
     expected = body_of(served.owner.post("/compare", json={"models": models, "labels": served.y.tolist(), **asked}))
-    basis = found.pop("basis")
+    basis = report.pop("basis")
     expected.pop("basis", None)
     assert (basis["form"], basis["rows"]) == ("rows", len(served.p))
-    assert found == expected
+    assert report == expected
 
 
 @pytest.mark.parametrize(
@@ -172,8 +159,8 @@ def test_models_by_reference_are_compared_otherwise_than_in_a_body(served: Serve
 def test_columns_that_a_call_does_not_use_are_not_named(
     served: Served, path: str, columns: dict[str, Any], pointer: str
 ) -> None:
-    found = problem_of(served.owner.post(path, json={"source": _source(columns=columns)}))
-    assert found[2].startswith(pointer)
+    problem = problem_of(served.owner.post(path, json={"source": _source(columns=columns)}))
+    assert problem[2].startswith(pointer)
 
 
 def test_the_application_of_a_map_to_a_source_does_not_name_the_call(served: Served) -> None:
@@ -184,14 +171,14 @@ def test_the_application_of_a_map_to_a_source_does_not_name_the_call(served: Ser
 
 def test_scored_rows_differ_from_the_map_or_lack_columns(served: Served) -> None:
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "platt"}
-    made = body_of(served.owner.post("/maps", json=rows), 201)
+    record = body_of(served.owner.post("/maps", json=rows), 201)
     body = {
-        "map": made["id"],
+        "map": record["id"],
         "source": {**_source(), "columns": {"predictions": "score"}},
         "target": {"source": "scores", "path": "scored/2026-11"},
     }
     scored = body_of(served.owner.post("/datasets", json=body, headers=WAIT), 201)
-    assert (scored["rows"], scored["files"], scored["map"]) == (600, 2, made["id"])
+    assert (scored["rows"], scored["files"], scored["map"]) == (600, 2, record["id"])
     written = served.root / "scored" / "2026-11"
     assert sorted(file.name for file in written.iterdir()) == [
         "_manifest.json",
@@ -200,7 +187,7 @@ def test_scored_rows_differ_from_the_map_or_lack_columns(served: Served) -> None
     ]
     table = parquet.read_table(written)
     assert table.column_names == ["id", "score", "outcome", "segment", "calibrated", "country"]
-    expected = calibrant.load(made["document"]).apply(table["score"].to_numpy())
+    expected = calibrant.load(record["document"]).apply(table["score"].to_numpy())
     assert_allclose(table["calibrated"].to_numpy(), expected, rtol=0, atol=1e-15)
     assert table["id"].to_pylist() == list(range(600))
     assert [file.name for file in written.parent.iterdir()] == ["2026-11"]
@@ -253,9 +240,9 @@ def test_a_tenant_uses_the_source_of_another_or_writes_where_it_may_only_read(se
     assert problem_of(_evaluated(served.neighbour, _source(source="owned"))) == refused
     assert problem_of(_evaluated(served.neighbour, _source(source="nowhere"))) == refused
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "platt"}
-    made = body_of(served.owner.post("/maps", json=rows), 201)
+    record = body_of(served.owner.post("/maps", json=rows), 201)
     source = {**_source(), "columns": {"predictions": "score"}}
-    body = {"map": made["id"], "source": source, "target": {"source": "readable", "path": "x"}}
+    body = {"map": record["id"], "source": source, "target": {"source": "readable", "path": "x"}}
     response = served.owner.post("/datasets", json=body)
     assert problem_of(response) == (422, "unknown-source", "/target/source")
     for path in ("../x", "a/*.parquet", "/x", "_hidden"):
@@ -282,17 +269,17 @@ def test_a_tenant_uses_the_source_of_another_or_writes_where_it_may_only_read(se
     ],
 )
 def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, Any], code: str, pointer: str) -> None:
-    _, found, place = problem_of(_evaluated(served.owner, _source() | changes))
-    assert (found, place) == (code, pointer)
+    _, problem, place = problem_of(_evaluated(served.owner, _source() | changes))
+    assert (problem, place) == (code, pointer)
 
 
 def test_prediction_sets_are_fitted_to_a_source_or_written_to_a_data_set(served: Served) -> None:
     body: dict[str, Any] = {"method": "lac", "source": _source()}
     assert problem_of(served.owner.post("/maps", json=body)) == (422, "invalid-option", "/method")
     rows = {"predictions": served.p.tolist(), "labels": served.y.tolist(), "method": "lac"}
-    made = body_of(served.owner.post("/maps", json=rows), 201)
+    record = body_of(served.owner.post("/maps", json=rows), 201)
     source = {**_source(), "columns": {"predictions": "score"}}
-    body = {"map": made["id"], "source": source, "target": {"source": "scores", "path": "sets"}}
+    body = {"map": record["id"], "source": source, "target": {"source": "scores", "path": "sets"}}
     refused = served.owner.post("/datasets", json=body)
     assert problem_of(refused)[:2] == (422, "prediction-kind-mismatch")
     bounds = served.owner.post("/datasets", json=body | {"bounds": True})

@@ -20,8 +20,9 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from service.stack import Stack, stack
-from tests.integration.conftest import patient, serving
+from service.stack import Stack
+from tests.integration.conftest import own_service, serving
+from tests.integration.responses import text_of
 from tests.integration.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -56,15 +57,7 @@ def small(folder: Path, redis_url: str, redis: Redis, tmp_path: Path) -> Iterato
     spools = tmp_path / "spools"
     with (
         _volume(spools) as mounted,
-        (folder / "spools.log").open("ab") as log,
-        stack(
-            host="127.0.0.1",
-            port=0,
-            data=folder / "unused",
-            log=log,
-            redis_url=redis_url,
-            inherited=patient() | {"TMPDIR": str(spools)},
-        ) as running,
+        own_service(folder / "spools", {"TMPDIR": str(spools)}, redis_url=redis_url) as running,
     ):
         if not mounted:
             _limit_files(running, VOLUME)
@@ -78,17 +71,16 @@ def _limit_files(running: Stack, size: int) -> None:
 
 def _upload(visitor: Visitor, content: bytes, *, part: bool = False) -> httpx.Response:
     headers = {"HX-Request": "true"} if part else {}
-    data = {"csrf_token": visitor.token("/")}
-    return visitor.post("/ui/upload", data=data, files={"file": ("a.csv", content)}, headers=headers)
+    form = {"csrf_token": visitor.token("/")}
+    return visitor.post("/ui/upload", data=form, files={"file": ("a.csv", content)}, headers=headers)
 
 
 def test_a_file_larger_than_the_volume_gets_507_next_to_its_field_and_the_service_goes_on(small: Stack) -> None:
     with Visitor(small.url) as visitor:
         for part in (True, False):
-            refused = _upload(visitor, _csv(45_000_000), part=part)
-            assert refused.status_code == 507
-            assert '<p id="file-hint" class="error"' in refused.text
-            assert "temporary files" in refused.text
+            refused = text_of(_upload(visitor, _csv(45_000_000), part=part), 507)
+            assert '<p id="file-hint" class="error"' in refused
+            assert "temporary files" in refused
             assert visitor.get("/health/ready").status_code == 200
             # Its room is free again.
             for _ in range(2):
@@ -104,13 +96,7 @@ def test_a_file_that_unpacks_to_more_than_the_volume_has_gets_507(small: Stack) 
 
 
 def test_a_volume_that_is_full_in_the_middle_of_a_file_gives_507(folder: Path, redis_url: str, redis: Redis) -> None:
-    with (
-        (folder / "spools.log").open("ab") as log,
-        stack(
-            host="127.0.0.1", port=0, data=folder / "unused", log=log, redis_url=redis_url, inherited=patient()
-        ) as running,
-        Visitor(running.url) as visitor,
-    ):
+    with own_service(folder / "spools", redis_url=redis_url) as running, Visitor(running.url) as visitor:
         assert _upload(visitor, _csv(6_000_000)).status_code == 303
         _limit_files(running, 4 * MIB)
         refused = _upload(visitor, _csv(6_000_000))
@@ -157,13 +143,13 @@ def test_an_upload_larger_than_the_volume_is_refused_before_it_is_sent_and_a_dis
 
 
 def test_a_tenant_leaves_half_of_the_volume_to_others(redis: Redis, redis_url: str) -> None:
-    made = ApiKeyStore(redis)
-    keys = [made.create(tenant, tenant=tenant, scope="write").text for tenant in ("one", "other")]
-    with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as one, Visitor(url) as other:
-        one.sign_in(keys[0])
+    store = ApiKeyStore(redis)
+    keys = [store.create(tenant, tenant=tenant, scope="write").text for tenant in ("one", "other")]
+    with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as full, Visitor(url) as other:
+        full.sign_in(keys[0])
         other.sign_in(keys[1])
-        assert _status(one, _share_of_free(0.7)) == 507
-        with contextlib.closing(_begun(one, _share_of_free(0.4))):
-            while _status(one, _share_of_free(0.4)) != 507:
+        assert _status(full, _share_of_free(0.7)) == 507
+        with contextlib.closing(_begun(full, _share_of_free(0.4))):
+            while _status(full, _share_of_free(0.4)) != 507:
                 pass
             assert _status(other, _share_of_free(0.4)) == 400

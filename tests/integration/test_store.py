@@ -107,15 +107,15 @@ def _sent_bytes(command: str) -> int:
 def test_data_kept_for_a_file_are_deleted_with_its_batch(redis: Redis, store: Store) -> None:
     record, keys = _batch_record(), store.keys
     store.batches.put(record, {"predictions": np.zeros(4)}, ttl=60)
-    kept = (keys.upload(record.id), keys.report_jobs(record.id))
+    keys_of_batch = (keys.upload(record.id), keys.report_jobs(record.id))
     store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
     store.uploads.remember_report(record.id, "job_1", [], ttl=600)
-    assert all(0 < int(redis.ttl(key)) <= 60 for key in kept)
+    assert all(0 < int(redis.ttl(key)) <= 60 for key in keys_of_batch)
     store.batches.delete(record.id)
-    assert redis.exists(*kept) == 0
+    assert redis.exists(*keys_of_batch) == 0
     store.uploads.put(record.id, UploadRecord(file="secret.csv"), ttl=600)
     store.uploads.remember_report(record.id, "job_1", [], ttl=600)
-    assert redis.exists(*kept) == 0
+    assert redis.exists(*keys_of_batch) == 0
 
 
 def test_reports_that_are_remembered_at_once_are_all_found(store: Store) -> None:
@@ -287,7 +287,7 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "kept", "message"),
+    ("setting", "value", "original", "message"),
     [
         ("appendonly", "no", "yes", "acknowledged data is lost when Redis stops; set appendonly yes"),
         ("appendfsync", "everysec", "always", "about the last second of the acknowledged data is lost"),
@@ -295,7 +295,7 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
     ],
 )
 def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
-    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, kept: str, message: str
+    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, original: str, message: str
 ) -> None:
     check_durability(redis)
     assert caplog.messages == []
@@ -303,21 +303,21 @@ def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
     try:
         check_durability(redis)
     finally:
-        redis.config_set(setting, kept)
+        redis.config_set(setting, original)
     (line,) = caplog.messages
     assert message in line
 
 
 def test_the_embedded_store_keeps_what_it_acknowledged_when_killed(folder: Path) -> None:
-    data = folder / "killed"
+    directory = folder / "killed"
     with (folder / "killed.log").open("ab") as log:
-        with embedded_server(data, log=log) as (url, process):
+        with embedded_server(directory, log=log) as (url, process):
             stored = Store.of(Redis.from_url(url)).maps.put(_draft())
             process.kill()
             process.wait()
-        with embedded_server(data, log=log) as (url, _):
+        with embedded_server(directory, log=log) as (url, _):
             assert Store.of(Redis.from_url(url)).maps.get("m") == stored
-    assert data.stat().st_mode & 0o777 == 0o700
+    assert directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(folder: Path) -> None:

@@ -15,13 +15,9 @@ import httpx
 import pytest
 from redis import Redis
 
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
-from backend.store.server.embedded import embedded_server
 from benchmarks.examples.record import admitting
 from service.examples.calls import HOST
-from service.stack import stack
-from tests.integration.conftest import patient
+from tests.integration.conftest import keyed_service
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}
@@ -93,26 +89,22 @@ def _client(url: str, key: str) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Iterator[Two]:
-    with (folder / "tenants.log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(folder / "tenants", log=log))
-        redis = opened.enter_context(contextlib.closing(connect(url)))
-        keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope="write").text for tenant in ("owner", "next")]
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=patient(admitting()))
-        )
-        owner, neighbour = (opened.enter_context(_client(running.url, key)) for key in keys)
+    scopes = (("owner", "write"), ("next", "write"))
+    with keyed_service(folder / "tenants", admitting(), *scopes) as running, contextlib.ExitStack() as stopped:
+        owner, neighbour = running.clients
         own = _stored(owner)
         # From here on nothing but these requests reads from the store.
-        os.kill(running.worker.pid, signal.SIGSTOP)
-        opened.callback(os.kill, running.worker.pid, signal.SIGCONT)
+        os.kill(running.stack.worker.pid, signal.SIGSTOP)
+        stopped.callback(os.kill, running.stack.worker.pid, signal.SIGCONT)
         own |= _watched(owner)
         unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, value) for name, value in own.items()}
-        yield Two(owner, neighbour, redis, own, unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30})
+        names = unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30}
+        yield Two(owner, neighbour, running.redis, own, names)
 
 
 def _stored(owner: httpx.Client) -> dict[str, str]:
     batches = [owner.post("/batches", json=ROWS).json()["id"] for _ in range(2)]
-    made = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
+    record = owner.post("/maps", json=ROWS | {"method": "platt", "name": "secret-model"}).json()
     assert owner.put("/maps/secret-model/aliases/champion", json={"version": 1}).status_code == 200
     job = owner.post("/maps", json=FIT | {"batch": batches[0]}, headers={"Prefer": "respond-async"}).json()["id"]
     assert owner.get(f"/jobs/{job}", headers={"Prefer": "wait=600"}).json()["status"] == "succeeded"
@@ -120,7 +112,7 @@ def _stored(owner: httpx.Client) -> dict[str, str]:
         "batch": batches[0],
         "other_batch": batches[1],
         "job": job,
-        "map": made["id"],
+        "map": record["id"],
         "name": "secret-model",
         "alias": "champion",
         "version": "1",

@@ -96,11 +96,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     _openssl("req", "-x509", *key, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-subj", "/CN=Test CA")
     for name, place in (("server", "IP:127.0.0.1"), ("client", "DNS:client")):
-        made = f"{folder}/{name}"
-        _openssl("req", *key, "-keyout", f"{made}.key", "-out", f"{made}.csr", "-subj", f"/CN={name}")
+        path = f"{folder}/{name}"
+        _openssl("req", *key, "-keyout", f"{path}.key", "-out", f"{path}.csr", "-subj", f"/CN={name}")
         (folder / f"{name}.ext").write_text(f"subjectAltName={place}\n")
         signed = ("-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key", "-CAcreateserial")
-        _openssl("x509", "-req", "-in", f"{made}.csr", *signed, "-out", f"{made}.pem", "-extfile", f"{made}.ext")
+        _openssl("x509", "-req", "-in", f"{path}.csr", *signed, "-out", f"{path}.pem", "-extfile", f"{path}.ext")
     return folder
 
 

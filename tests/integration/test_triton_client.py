@@ -60,22 +60,22 @@ def call(request: pytest.FixtureRequest, service: Stack) -> Iterator[Call]:
     address = service.url.removeprefix("http://")
     with asyncio.Runner() as runner:
 
-        async def made() -> Any:
+        async def opened() -> Any:
             return request.param.InferenceServerClient(address)
 
-        client = runner.run(made())
+        client = runner.run(opened())
 
         def run(name: str, *args: Any, **options: Any) -> Any:
-            found = getattr(client, name)(*args, **options)
-            return runner.run(found) if inspect.iscoroutine(found) else found
+            answer = getattr(client, name)(*args, **options)
+            return runner.run(answer) if inspect.iscoroutine(answer) else answer
 
         yield run
         run("close")
 
 
-def _tensor(values: npt.NDArray[Any], datatype: str, *, binary: bool) -> tritonclient.http.InferInput:
-    tensor = tritonclient.http.InferInput("predictions", list(values.shape), datatype)
-    return tensor.set_data_from_numpy(values, binary_data=binary)
+def _tensor(rows: npt.NDArray[Any], datatype: str, *, binary: bool) -> tritonclient.http.InferInput:
+    tensor = tritonclient.http.InferInput("predictions", list(rows.shape), datatype)
+    return tensor.set_data_from_numpy(rows, binary_data=binary)
 
 
 @pytest.mark.parametrize("model", ROWS)
@@ -95,21 +95,21 @@ def test_tensors_are_calibrated_as_the_library_does(
     asked: bool | None,
     packed: str | None,
 ) -> None:
-    values = ROWS[model].astype(dtype)
+    rows = ROWS[model].astype(dtype)
     wanted = tritonclient.http.InferRequestedOutput
-    found = call(
+    answer = call(
         "infer",
         model,
-        [_tensor(values, datatype, binary=binary)],
+        [_tensor(rows, datatype, binary=binary)],
         model_version="1",
         outputs=None if asked is None else [wanted("predictions", binary_data=asked)],
         request_id="42",
         request_compression_algorithm=packed,
         response_compression_algorithm=packed,
     )
-    expected = calibrant.load(maps[model]).apply(values)
-    np.testing.assert_array_equal(found.as_numpy("predictions"), expected)
-    head = found.get_response()
+    expected = calibrant.load(maps[model]).apply(rows)
+    np.testing.assert_array_equal(answer.as_numpy("predictions"), expected)
+    head = answer.get_response()
     assert (head["model_name"], head["model_version"], head["id"]) == (model, "1", "42")
     bounds = {"p0", "p1"} if model == "triton-event" and asked is None else set()
     assert {output["name"] for output in head["outputs"]} == {"predictions"} | bounds
@@ -118,17 +118,17 @@ def test_tensors_are_calibrated_as_the_library_does(
 def test_outputs_are_binary_or_json_each_for_itself(maps: dict[str, Any], call: Call) -> None:
     wanted = tritonclient.http.InferRequestedOutput
     outputs = [wanted("p1", binary_data=False), wanted("predictions"), wanted("p0", binary_data=False)]
-    found = call("infer", "triton-event", [_tensor(P[:3], "FP64", binary=False)], outputs=outputs)
-    merged = found.as_numpy("p1") / (1 - found.as_numpy("p0") + found.as_numpy("p1"))
-    np.testing.assert_allclose(found.as_numpy("predictions"), merged, atol=1e-12)
+    answer = call("infer", "triton-event", [_tensor(P[:3], "FP64", binary=False)], outputs=outputs)
+    merged = answer.as_numpy("p1") / (1 - answer.as_numpy("p0") + answer.as_numpy("p1"))
+    np.testing.assert_allclose(answer.as_numpy("predictions"), merged, atol=1e-12)
 
 
 def test_parameters_of_sequences_and_schedulers_change_nothing(maps: dict[str, Any], call: Call) -> None:
     tensor = [_tensor(P[:3], "FP64", binary=False)]
     plain = call("infer", "triton-event", tensor)
     options = {"sequence_id": 3, "sequence_start": True, "priority": 1, "timeout": 1000, "parameters": {"a": "b"}}
-    found = call("infer", "triton-event", tensor, **options)
-    np.testing.assert_array_equal(found.as_numpy("predictions"), plain.as_numpy("predictions"))
+    answer = call("infer", "triton-event", tensor, **options)
+    np.testing.assert_array_equal(answer.as_numpy("predictions"), plain.as_numpy("predictions"))
 
 
 def test_the_server_and_its_models_describe_themselves(maps: dict[str, Any], call: Call) -> None:
@@ -197,9 +197,9 @@ def test_an_asynchronous_inference_of_the_blocking_client_is_answered(maps: dict
         parts = np.split(P[:400].astype(np.float32), 4)
         tensors = [_tensor(part, "FP32", binary=i % 2 == 0) for i, part in enumerate(parts)]
         pending = [client.async_infer("triton-event", [tensor]) for tensor in tensors]
-        found = np.concatenate([one.get_result().as_numpy("predictions") for one in pending])
+        calibrated = np.concatenate([request.get_result().as_numpy("predictions") for request in pending])
     expected = calibrant.load(maps["triton-event"]).apply(P[:400].astype(np.float32))
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(calibrated, expected)
 
 
 def test_the_program_of_the_page_prints_what_it_says(service: Stack, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant
+from tests.integration.responses import body_of
 from tests.rows import draw_event
 
 RANDOM = np.random.default_rng(1)
@@ -36,9 +37,7 @@ def _post(http: httpx.Client, path: str, body: Any) -> httpx.Response:
 def test_a_map_of_the_vector_is_that_of_a_notebook(
     http: httpx.Client, client: Calibrant, method: str, reduction: str | None, options: dict[str, Any]
 ) -> None:
-    stored = _post(http, "/maps", BODY | {"method": method, "reduction": reduction, "options": options})
-    assert stored.status_code == 201
-    record = stored.json()
+    record = body_of(_post(http, "/maps", BODY | {"method": method, "reduction": reduction, "options": options}), 201)
     local = calibrant.fit(method, PROBS, LABELS, reduction=reduction, **options)
     assert record["reduction"] == local.reduction
     assert record["document"] == local.to_document()
@@ -76,9 +75,9 @@ def test_clusters_stay_in_one_fold_at_once_and_in_a_job(http: httpx.Client, clie
     assert local.diagnostics["held_out_log_loss"] != apart.diagnostics["held_out_log_loss"]
     event = {"predictions": PROBS[:, 1].tolist(), "labels": (LABELS == 1).astype(int).tolist(), "clusters": CLUSTERS}
     batch = _post(http, "/batches", event).json()["id"]
-    found = client.fit("pl", batch, options={"candidates": [2]})
+    of_batch = client.fit("pl", batch, options={"candidates": [2]})
     curve = calibrant.fit("pl", PROBS[:, 1], LABELS == 1, clusters=CLUSTERS, candidates=(2,))
-    np.testing.assert_allclose(client.calibrate(found.id, PROBS[:, 1]), curve.apply(PROBS[:, 1]), atol=1e-12)
+    np.testing.assert_allclose(client.calibrate(of_batch.id, PROBS[:, 1]), curve.apply(PROBS[:, 1]), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +164,8 @@ def test_the_bounds_of_a_venn_abers_map_are_returned_on_request(http: httpx.Clie
         content=json.dumps(asked | {"bounds": True}).encode(),
         headers={"Content-Type": "application/json", "Accept": "application/x-npz"},
     )
-    with np.load(io.BytesIO(archive.content), allow_pickle=False) as found:
-        np.testing.assert_array_equal(found["p0"], low)
+    with np.load(io.BytesIO(archive.content), allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["p0"], low)
     other = _post(http, "/maps", body | {"method": "platt"}).json()["id"]
     refused = _post(http, "/calibrate", asked | {"map": other, "bounds": True})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/bounds")
@@ -175,7 +174,7 @@ def test_the_bounds_of_a_venn_abers_map_are_returned_on_request(http: httpx.Clie
 def test_an_option_that_vectors_do_not_have_is_refused_before_a_job_is_queued(http: httpx.Client) -> None:
     refused = _post(http, "/maps", BODY | {"method": "averaged", "options": {"candidates": [1, 2]}})
     assert refused.status_code == 422
-    assert [each["pointer"] for each in refused.json()["errors"]] == ["/options/candidates"]
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/options/candidates"]
 
 
 @pytest.mark.slow
@@ -184,13 +183,13 @@ def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
 ) -> None:
     p, y = draw_event(400)
     record = _post(http, "/maps", {"predictions": p[:200].tolist(), "labels": y[:200].tolist(), "method": "isotonic"})
-    found = record.json()
+    fitted = record.json()
     local = calibrant.fit("isotonic", p[:200], y[:200])
     gain = local.diagnostics["held_out_gain"]
     assert local.warning is not None
     assert "does not improve" in local.warning
-    assert found["warning"] == local.warning
-    assert found["held_out_gain"] == {
+    assert fitted["warning"] == local.warning
+    assert fitted["held_out_gain"] == {
         "score": "log-loss",
         "gain": gain["log_loss"],
         "standard_error": gain["standard_error"],
@@ -198,13 +197,13 @@ def test_a_map_that_does_not_improve_says_so_in_answers_reports_and_on_the_page(
         "folds": 3,
         "rows": 200,
     }
-    rows = {"predictions": p[200:].tolist(), "labels": y[200:].tolist(), "map": found["id"]}
+    rows = {"predictions": p[200:].tolist(), "labels": y[200:].tolist(), "map": fitted["id"]}
     assert _post(http, "/evaluate", rows).json()["warning"] == local.warning
-    assert client.evaluate(p[200:], y[200:], map=found["id"]).warning == local.warning
+    assert client.evaluate(p[200:], y[200:], map=fitted["id"]).warning == local.warning
     assert local.warning in str(calibrant.evaluate(p[200:], y[200:], map=local))
     page = http.post("/evaluate", json=rows, headers={"Accept": "text/html"})
     assert f"Its fit warned: {local.warning}." in page.text
-    assert "The cross-fitted log loss does not improve" in http.get(f"/ui/maps/{found['id']}").text
+    assert "The cross-fitted log loss does not improve" in http.get(f"/ui/maps/{fitted['id']}").text
     helpful = _post(http, "/maps", {"predictions": (p**3).tolist(), "labels": y.tolist(), "method": "platt"}).json()
     assert helpful["warning"] is None
     assert helpful["held_out_gain"]["gain"] > 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
@@ -15,6 +14,7 @@ from backend.kinds.classes import read_stored_batch
 from backend.store.keyspace import Keyspace
 from backend.store.store import Store
 from calibrant.core.reductions import Event
+from tests.packed import npy
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(80)
@@ -43,8 +43,8 @@ def test_importance_is_the_default_and_the_answer_names_it(api: httpx.Client, ro
     assert answers[0] == answers[1]
     assert answers[0]["measures"] != answers[2]["measures"]
     tripled = api.post("/evaluate", json=rows | {"weights": [3 * w for w in COUNTS]} | asked).json()
-    for key, found in answers[0]["measures"].items():
-        assert tripled["measures"][key]["interval"] == pytest.approx(found["interval"], rel=1e-9), key
+    for key, estimate in answers[0]["measures"].items():
+        assert tripled["measures"][key]["interval"] == pytest.approx(estimate["interval"], rel=1e-9), key
     assert api.post("/batches", json=weighted).json()["weights_kind"] == "importance"
     assert api.post("/evaluate", json=rows | asked).json().get("weights_kind") is None
 
@@ -79,9 +79,7 @@ def test_frequencies_stored_by_an_earlier_version_keep_their_meaning(
     }  # fmt: skip
     fields: dict[Any, Any] = {"record": json.dumps(record)}
     for name, values in (ROWS | {"weights": weights}).items():
-        out = io.BytesIO()
-        np.save(out, np.array(values))
-        fields[f"{name}:0"] = out.getvalue()
+        fields[f"{name}:0"] = npy(values)
     redis.hset(Keyspace().batch("batch_fractions"), mapping=fields)
     redis.expire(Keyspace().batch("batch_fractions"), 60)
     batch = read_stored_batch(store.batches, "batch_fractions")

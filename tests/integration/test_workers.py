@@ -56,10 +56,10 @@ def log(tmp_path: Path) -> Path:
 def until(redis: Redis, what: Callable[[], Any], seconds: float = 300.0) -> Any:
     """The first value of ``what`` that is true; looks whenever a command of nothing is over."""
     deadline = time.monotonic() + seconds
-    while not (value := what()):
+    while not (outcome := what()):
         assert time.monotonic() < deadline, "it did not come to be"
         redis.blpop("nothing", timeout=0.02)
-    return value
+    return outcome
 
 
 def children(pid: int) -> list[int]:
@@ -112,8 +112,8 @@ def endless(store: Store, **changes: Any) -> JobRecord:
 
 
 def runs(store: Store, job: JobRecord, run: int) -> bool:
-    found = store.jobs.get(job.id)
-    return found.status == "running" and found.run == run
+    stored = store.jobs.get(job.id)
+    return stored.status == "running" and stored.run == run
 
 
 @pytest.mark.slow
@@ -123,8 +123,8 @@ def test_a_job_whose_work_horse_is_killed_is_run_again(store: Store, redis: Redi
         until(redis, lambda: runs(store, job, 1))
         os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
         until(redis, lambda: runs(store, job, 2))
-        found = store.jobs.get(job.id)
-        assert (found.losses, found.kills) == (1, 1)
+        stored = store.jobs.get(job.id)
+        assert (stored.losses, stored.kills) == (1, 1)
         store.jobs.cancel(job.id)
 
 
@@ -288,10 +288,10 @@ def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Re
     job = endless(store, timeout=1)
     with supervisor(redis_url, log):
         until(redis, lambda: store.jobs.get(job.id).status == "failed")
-    found = store.jobs.get(job.id)
-    assert found.problem is not None
-    assert found.problem.type == "/problems/time-limit"
-    assert (found.losses, found.run) == (0, 1)
+    stored = store.jobs.get(job.id)
+    assert stored.problem is not None
+    assert stored.problem.type == "/problems/time-limit"
+    assert (stored.losses, stored.run) == (0, 1)
 
 
 @pytest.mark.slow
@@ -303,8 +303,8 @@ def test_a_stopping_supervisor_returns_its_job_to_the_queue(
         until(redis, lambda: runs(store, job, 1))
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
-    found = store.jobs.get(job.id)
-    assert (found.status, found.losses) == ("queued", 0)
+    stored = store.jobs.get(job.id)
+    assert (stored.status, stored.losses) == ("queued", 0)
     assert read_supervisors(redis) == []
     with supervisor(redis_url, log):
         until(redis, lambda: runs(store, job, 2))

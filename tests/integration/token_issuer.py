@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from tests.integration.threads import in_thread
+
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 AUDIENCE = "calibrant"
 
@@ -162,12 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def token_issuer(context: ssl.SSLContext | None = None) -> Iterator[TokenIssuer]:
     """A running issuer, with https if there is a context."""
-    with TokenIssuer(context) as issuer:
-        thread = threading.Thread(target=issuer.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with in_thread(TokenIssuer(context)) as issuer:
         try:
             yield issuer
         finally:
             issuer.resume.set()
-            issuer.shutdown()
-            thread.join()

@@ -7,6 +7,10 @@ import re
 from typing import Any
 
 import httpx
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+
+from service.route_table import RouteTable
 
 ROWS: dict[str, Any] = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 _TOKEN = re.compile(r'<meta name="csrf-token" content="([^"]+)">')
@@ -24,9 +28,17 @@ class Visitor(httpx.Client):
 
     def token(self, path: str = "/ui/maps") -> str:
         """What a page says to send with its forms."""
-        found = _TOKEN.search(self.get(path).text)
-        assert found is not None
-        return html.unescape(found[1])
+        match = _TOKEN.search(self.get(path).text)
+        assert match is not None
+        return html.unescape(match[1])
+
+    def upload(
+        self, content: bytes, name: str = "rows.csv", to: str = "/ui/upload", *, part: bool = False, **fields: Any
+    ) -> httpx.Response:
+        """Send the form with a file and the page's token; ``part`` as htmx does."""
+        fields.setdefault("csrf_token", self.token("/"))
+        headers = {"HX-Request": "true"} if part else {}
+        return self.post(to, data=fields, files={"file": (name, content)}, headers=headers)
 
     def submit(self, path: str, fields: dict[str, str], *, part: bool = False) -> httpx.Response:
         """Send a form with the page's token; ``part`` as htmx does."""
@@ -34,10 +46,25 @@ class Visitor(httpx.Client):
         return self.post(path, data={"csrf_token": self.token(), **fields}, headers=headers)
 
 
+def routes_of_pages() -> list[APIRoute]:
+    """All routes of the web page."""
+    routes: list[BaseRoute] = []
+    RouteTable(routes).load_all()
+    return [route for route in routes if isinstance(route, APIRoute) and route.path.startswith("/ui/")]
+
+
+def message_beside(answer: httpx.Response, field: str) -> str:
+    """The error beside a field of a form that was refused."""
+    assert answer.status_code == 422, answer.text
+    _, place, rest = answer.text.partition(f'id="{field}-hint" class="error"')
+    assert place, answer.text
+    return rest.partition("</p>")[0]
+
+
 def hidden(text: str, form: str, name: str) -> str:
     """The value of a hidden field in the form whose button has this id."""
     before = text[: text.index(f'id="{form}"')]
     inside = before[before.rindex("<form") :]
-    found = re.search(rf'name="{name}" value="([^"]*)"', inside)
-    assert found is not None
-    return html.unescape(found[1])
+    match = re.search(rf'name="{name}" value="([^"]*)"', inside)
+    assert match is not None
+    return html.unescape(match[1])

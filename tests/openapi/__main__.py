@@ -23,12 +23,12 @@ _OPTIONS = ("--default-non-nullable=false",)
 def _python(document: dict[str, Any]) -> bool:
     whole = True
     for name, config in (("plain", None), ("configured", CONFIG)):
-        made = generate(document, FOLDER / name, config=config)
-        passed_over = ", ".join(sorted(made.content_types))
-        print(f"openapi-python-client, {name}: {len(made.calls)} calls; content types passed over: {passed_over}")
-        for problem in [*made.left_out, *made.others]:
+        client = generate(document, FOLDER / name, config=config)
+        passed_over = ", ".join(sorted(client.content_types))
+        print(f"openapi-python-client, {name}: {len(client.calls)} calls; content types passed over: {passed_over}")
+        for problem in [*client.left_out, *client.others]:
             print(f"  {problem}")
-        whole = whole and not made.left_out
+        whole = whole and not client.left_out
     return whole
 
 
@@ -60,8 +60,8 @@ def main() -> int:
     """Run every generator and the linter; the exit status."""
     document = create_app(Settings(redis_url="unix:///nowhere")).openapi()
     print(f"the document: {len([*operations(document)])} calls, {len(document['components']['schemas'])} models")
-    results = (_python(document), _typescript(document))
-    return 0 if all(results) else 1
+    outcomes = (_python(document), _typescript(document))
+    return 0 if all(outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class GeneratedClient(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request by the function of its call."""
-        name, arguments = self._found(request)
+        name, arguments = self._call_of(request)
         headers = {k: v for k, v in request.headers.items() if k not in _OWN}
         wanted = headers.get("accept", "*/*")
         headers["accept"] = JSON if wanted == "*/*" else wanted
@@ -66,14 +66,14 @@ class GeneratedClient(httpx.BaseTransport):
                 return http.send(request)
         function = self._functions[name]
         hints = typing.get_type_hints(function)
-        given = dict(request.url.params) | {k: headers.pop(k) for k in [*headers] if _python(k) in hints}
-        arguments |= {_python(k): _converted(hints[_python(k)], v) for k, v in given.items()}
+        parameters = dict(request.url.params) | {k: headers.pop(k) for k in [*headers] if _python(k) in hints}
+        arguments |= {_python(k): _converted(hints[_python(k)], v) for k, v in parameters.items()}
         content = request.read()
         if content:
             arguments["body"] = self._body(hints["body"], content, request.headers["content-type"])
         answer = self.call(name, headers=headers, **arguments)
-        kept = {k: v for k, v in answer.headers.items() if k in ("location", "content-type", "etag")}
-        return httpx.Response(answer.status_code, headers=kept, content=answer.content)
+        headers_left = {k: v for k, v in answer.headers.items() if k in ("location", "content-type", "etag")}
+        return httpx.Response(answer.status_code, headers=headers_left, content=answer.content)
 
     def call(self, operation: str, /, *, headers: dict[str, str] | None = None, **arguments: Any) -> Any:
         """Call a generated function, and see to it that its answer was parsed in full."""
@@ -89,11 +89,11 @@ class GeneratedClient(httpx.BaseTransport):
         _check(answer.parsed, answer)
         return answer
 
-    def _found(self, request: httpx.Request) -> tuple[str, dict[str, Any]]:
+    def _call_of(self, request: httpx.Request) -> tuple[str, dict[str, Any]]:
         for method, path, name in self._calls:
-            values = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path), request.url.path)
-            if method == request.method.lower() and values:
-                return name, values.groupdict()
+            match = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path), request.url.path)
+            if method == request.method.lower() and match:
+                return name, match.groupdict()
         raise LookupError(f"{request.method} {request.url.path} is not a call of the document")
 
     def _body(self, hint: Any, content: bytes, kind: str) -> Any:

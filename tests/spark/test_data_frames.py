@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 pytest.importorskip("pyspark", reason="of make spark")
 
@@ -24,6 +24,7 @@ from calibrant.distributed import spark
 from calibrant.monitoring.event_tally import EventTally
 from tests.rows import draw_event
 from tests.spark.connect_server import connect_server
+from tests.tallies import assert_same_tally
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -58,24 +59,17 @@ def whole() -> EventTally:
     return calibrant.tally(p, y, groups=np.array(["no", "se", None], dtype=object)[np.arange(N) % 3].tolist())
 
 
-def _check(tally: EventTally, whole: EventTally) -> None:
-    assert (tally.groups, tally.reduction, len(tally)) == (whole.groups, whole.reduction, len(whole))
-    assert_array_equal(tally.tally.keys, whole.tally.keys)
-    assert_array_equal(tally.tally.rows, whole.tally.rows)
-    assert_allclose(tally.tally.p_sum, whole.tally.p_sum, rtol=1e-12)
-
-
 def test_rows_on_executors_are_counted_otherwise_than_in_one_process(
     session: Any, folder: Path, whole: EventTally
 ) -> None:
     rows = session.read.parquet(str(folder))
-    _check(spark.tally(rows, **COLUMNS), whole)
-    _check(spark.tally(rows.repartition(7), **COLUMNS), whole)
+    assert_same_tally(spark.tally(rows, **COLUMNS), whole)
+    assert_same_tally(spark.tally(rows.repartition(7), **COLUMNS), whole)
     report = spark.evaluate(rows, **COLUMNS, measures=["ece", "brier"], interval=0.9)
     expected = calibrant.evaluate_tally(whole, measures=["ece", "brier"], interval=0.9)
-    for key, result in expected.measures.items():
-        assert report.measures[key].value == pytest.approx(result.value, rel=1e-12, abs=1e-15)
-        assert report.measures[key].interval == pytest.approx(result.interval, rel=1e-12, abs=1e-15)
+    for key, estimate in expected.measures.items():
+        assert report.measures[key].value == pytest.approx(estimate.value, rel=1e-12, abs=1e-15)
+        assert report.measures[key].interval == pytest.approx(estimate.interval, rel=1e-12, abs=1e-15)
     fitted, local = spark.fit(rows, "beta", prediction="p", label="y"), calibrant.fit_tally(whole, "beta")
     assert_allclose(fitted.apply([0.2, 0.8]), local.apply([0.2, 0.8]), rtol=1e-9)
 
@@ -112,7 +106,7 @@ def test_rows_on_killed_executors_are_lost_or_counted_twice(
     rows = session.read.parquet(str(folder))
     # The partitions of the shuffle that the killed executors hold are lost with them, and are made again.
     killed = rows.repartition(6).mapInArrow(_killing(tmp_path, 2), rows.schema)
-    _check(spark.tally(killed, **COLUMNS), whole)
+    assert_same_tally(spark.tally(killed, **COLUMNS), whole)
     assert sorted(os.listdir(tmp_path)) == ["kill-0", "kill-1"]
 
 
@@ -139,4 +133,4 @@ def test_the_examples_of_the_page_do_not_run(
     (block,) = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     there: dict[str, Any] = {"session": session}
     exec(compile(block.replace('"rows"', f'"{folder}"'), "large-data.md", "exec"), there)
-    _check(there["everything"], whole)
+    assert_same_tally(there["everything"], whole)

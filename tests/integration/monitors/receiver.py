@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.integration.threads import in_thread
+
 
 @dataclass(frozen=True)
 class Got:
@@ -81,12 +83,8 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     receiver.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield receiver
-    finally:
-        receiver.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with in_thread(server):
+        try:
+            yield receiver
+        finally:
+            receiver.over.set()

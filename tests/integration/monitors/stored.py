@@ -60,13 +60,13 @@ def change(
     size = 40
     asked = None if expected is None else padded([expected] * len(names), size)
     coming = None if entry is None else padded([entry] * len(names), size)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "now": NOW,
         "tallies": {7: (tally(len(names)), None)},
         "counts": {7: {"joined": len(names)}},
         "totals": {"joined": len(names)},
     }
-    return RowChanges(Ids.of(names), asked, coming, **(given | more))
+    return RowChanges(Ids.of(names), asked, coming, **(defaults | more))
 
 
 def unnamed(n: int, bucket: int = 7, seed: int = 0, *, raw: bool = False) -> RowChanges:

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import calibrant
 from backend.kinds.sets import set_record
@@ -16,10 +15,7 @@ from backend.monitors.adaptive_levels import read_adaptive
 from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at
 from backend.store.keyspace import new_id
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import tally_of
 from calibrant.sets.set_map import load_sets
@@ -28,8 +24,9 @@ from schemas.maps import Registration
 from schemas.monitor_online import AdaptiveReading
 from schemas.monitors import MonitorRecord
 from service.stack import Stack
+from tests.commands import succeeded
 from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, events_of, pour, standing_of
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, problem_of
 
@@ -57,16 +54,16 @@ def following(store: Store, **policy: Any) -> MonitorRecord:
 
 def hour(store: Store, record: MonitorRecord, number: int, covered: Any) -> float:
     """Count the sets of an hour, and follow them at its end."""
-    values = np.asarray(covered).astype(np.int8)
-    now = pour(store, record, number, tally_of(np.full(len(values), 0.9), values)) + 1.0
+    labels = np.asarray(covered).astype(np.int8)
+    now = pour(store, record, number, tally_of(np.full(len(labels), 0.9), labels)) + 1.0
     follow_level(store, record, now)
     return now
 
 
 def reading(store: Store, record: MonitorRecord) -> AdaptiveReading:
-    found = read_adaptive(record, Standings(store.redis, store.keys, record).read())
-    assert found is not None
-    return found
+    adaptive = read_adaptive(record, standing_of(store, record))
+    assert adaptive is not None
+    return adaptive
 
 
 def test_versions_have_the_level_that_follows_from_the_labels(store: Store) -> None:
@@ -75,22 +72,21 @@ def test_versions_have_the_level_that_follows_from_the_labels(store: Store) -> N
     assert (reading(store, record).in_force, reading(store, record).first) == (first, 0.1)
     hour(store, record, 0, [True] * 10)
     hour(store, record, 1, [True] * 6 + [False] * 4)
-    found = reading(store, record)
+    adaptive = reading(store, record)
     state = calibrant.start_adaptive(0.1, gamma=0.02).update([True] * 16 + [False] * 4)
-    assert (found.rows, found.misses, found.rows_since) == (20, 4, 0)
-    assert found.level == pytest.approx(state.value) == found.next_level
-    (version,) = found.versions
-    assert (version.version, version.rows, version.map) == (2, 20, found.in_force)
+    assert (adaptive.rows, adaptive.misses, adaptive.rows_since) == (20, 4, 0)
+    assert adaptive.level == pytest.approx(state.value) == adaptive.next_level
+    (version,) = adaptive.versions
+    assert (version.version, version.rows, version.map) == (2, 20, adaptive.in_force)
     alias = store.aliases.get("sets", "champion")
-    assert (alias.version, alias.map) == (2, found.in_force)
-    made = load_sets(store.maps.get("sets@champion").document)
+    assert (alias.version, alias.map) == (2, adaptive.in_force)
+    stored = load_sets(store.maps.get("sets@champion").document)
     local = calibrant.fit_sets(PROBS, LABELS, adjustable=True).at(state.value)
-    assert np.array_equal(made.apply(PROBS).members, local.apply(PROBS).members)
-    assert found.error == 0.2
-    assert found.bound == pytest.approx(state.bound(found.delay))
-    assert found.delay == 20
-    actions = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(10)).items]
-    assert actions == ["alias-moved"]
+    assert np.array_equal(stored.apply(PROBS).members, local.apply(PROBS).members)
+    assert adaptive.error == 0.2
+    assert adaptive.bound == pytest.approx(state.bound(adaptive.delay))
+    assert adaptive.delay == 20
+    assert actions_of(store, record) == ["alias-moved"]
 
 
 @pytest.mark.slow
@@ -103,11 +99,11 @@ def test_the_share_of_misses_is_within_the_bound_for_adverse_streams(store: Stor
         sets = load_sets(store.maps.get("sets@champion").document).apply(random.dirichlet(np.ones(3), 8)).members
         adverse = (number // 6 + seed) % 2 == 0
         hour(store, record, number, sets.all(axis=1) if adverse else sets.any(axis=1))
-        found = reading(store, record)
-        if found.error is not None and found.bound is not None:
-            assert abs(found.error - 0.1) <= found.bound + 1e-12
-    assert found.delay <= 24
-    levels = [version.level for version in found.versions]
+        adaptive = reading(store, record)
+        if adaptive.error is not None and adaptive.bound is not None:
+            assert abs(adaptive.error - 0.1) <= adaptive.bound + 1e-12
+    assert adaptive.delay <= 24
+    levels = [version.level for version in adaptive.versions]
     assert min(levels) < 0.05
     assert max(levels) > 0.15
 
@@ -129,8 +125,8 @@ def test_a_moved_alias_or_another_step_starts_again(store: Store) -> None:
     assert reading(store, record).rows == 20
     other = champion(store, alpha=0.2)
     follow_level(store, record, BEGAN + 3 * HOUR)
-    found = reading(store, record)
-    assert (found.in_force, found.rows, found.first, found.versions) == (other, 0, 0.2, [])
+    adaptive = reading(store, record)
+    assert (adaptive.in_force, adaptive.rows, adaptive.first, adaptive.versions) == (other, 0, 0.2, [])
 
 
 @pytest.mark.parametrize("case", ["no map", "not adjustable", "no sets"])
@@ -142,11 +138,11 @@ def test_without_a_fitting_map_the_policy_declines_once_per_pause(store: Store, 
 
         of_probabilities(store, "sets")
     record = following(store)
-    (event,) = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    (event,) = events_of(store, record)
     assert event.type == "monitor.recalibration.declined"
-    assert read_adaptive(record, Standings(store.redis, store.keys, record).read()) is None
+    assert read_adaptive(record, standing_of(store, record)) is None
     look_at(store, record, BEGAN)
-    assert len(Standings(store.redis, store.keys, record).events(PageRequest(10)).items) == 1
+    assert len(events_of(store, record)) == 1
     if case == "no sets":
         return
     champion(store)
@@ -188,16 +184,15 @@ def test_the_level_is_in_the_answer_on_the_page_and_in_the_command(
     body_of(http.post("/maps", json=body | rows), 201)
     body_of(http.put(f"/maps/{name}-sets/aliases/champion", json={"version": 1}))
     policy = {"policy": "adaptive", "name": f"{name}-sets"}
-    made = {"name": name, "n_classes": 3, "coverage": 0.9, "recalibration": policy}
-    body_of(http.post("/monitors", json=made), 201)
+    definition = {"name": name, "n_classes": 3, "coverage": 0.9, "recalibration": policy}
+    body_of(http.post("/monitors", json=definition), 201)
     sent = http.post(f"/monitors/{name}/rows", json={"rows": [{"prediction": [1, 0, 1], "label": 2}]})
     assert sent.status_code == 200, sent.text
     until(lambda: client.monitor(name).adaptive is not None)
-    found = client.monitor(name).adaptive
-    assert found is not None
-    assert (found.level, found.rows) == (0.1, 0)
-    assert found.target == pytest.approx(0.1)
+    adaptive = client.monitor(name).adaptive
+    assert adaptive is not None
+    assert (adaptive.level, adaptive.rows) == (0.1, 0)
+    assert adaptive.target == pytest.approx(0.1)
     assert "Adaptive error level" in http.get(f"/ui/monitors/{name}").text
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url])
-    assert shown.exit_code == 0, shown.output
+    shown = succeeded(None, "monitors", "show", name, "--server", service.url)
     assert "adaptive level" in shown.output

@@ -54,8 +54,8 @@ def test_a_drift_is_detected_reported_and_corrected_automatically(
     assert status(api) == "unknown"
     send(api, "/monitors/m/rows", labelled(3000, 0, 1.0))
     until(redis, lambda: send(api, "/maps/scores/aliases/champion", method="GET")["version"] == 2)
-    found = send(api, "/calibrate", {"map": "scores@champion", "predictions": [0.5]})["predictions"]
-    assert found[0] == pytest.approx(0.73, abs=0.03)
+    calibrated = send(api, "/calibrate", {"map": "scores@champion", "predictions": [0.5]})["predictions"]
+    assert calibrated[0] == pytest.approx(0.73, abs=0.03)
     # The alias is moved before that is noted.
     until(redis, lambda: send(api, "/monitors/m/audit", method="GET")["items"][0]["action"] == "evidence-restarted")
     audit = send(api, "/monitors/m/audit", method="GET")["items"]
@@ -69,7 +69,7 @@ def test_a_drift_is_detected_reported_and_corrected_automatically(
     before = Store.of(redis).monitors.get("m")
     send(api, "/monitors/m/predictions", {"rows": [{"id": "x", "prediction": 0.5}]})
     entry = cast(bytes, redis.hget(Store.of(redis).keys.monitor(before.id).ids(), "x"))
-    assert np.frombuffer(entry[1:9], "<f8")[0] == pytest.approx(found[0])
+    assert np.frombuffer(entry[1:9], "<f8")[0] == pytest.approx(calibrated[0])
     assert len(children(worker.pid)) == 3  # one of jobs, one that looks, one that recalibrates
 
 
@@ -201,10 +201,10 @@ def test_the_chore_of_a_worker_that_is_killed_is_done_again_and_once(
     chore = Chore("recalibrate", "default", Store.of(redis).monitors.get("m").id)
     owner = until(redis, lambda: redis.hget(Shared.chore_owners(), chore.field)).decode()
     os.kill(int(redis.hget(f"rq:worker:{owner}", "pid") or 0), signal.SIGKILL)
-    found = until(
+    proposal = until(
         redis, lambda: api.get("/monitors/m/proposal").is_success and send(api, "/monitors/m/proposal", method="GET")
     )
-    assert found["version"] is None
+    assert proposal["version"] is None
     until(redis, lambda: not redis.hexists(Shared.chore_owners(), chore.field))
     audit = send(api, "/monitors/m/audit", method="GET")["items"]
     assert [entry["action"] for entry in audit] == ["challenger-proposed", "alarm-raised"]

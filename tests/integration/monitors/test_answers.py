@@ -33,8 +33,8 @@ def _read(api: httpx.Client, **query: Any) -> dict[str, Any]:
 def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:
     windows = _read(api, **query)["windows"]
     assert len(windows) == 1
-    found: dict[str, Any] = windows[0]
-    return found
+    window: dict[str, Any] = windows[0]
+    return window
 
 
 def _drawn(n: int, seed: int = 0, power: float = 1.0) -> tuple[Floats, Outcomes]:
@@ -68,11 +68,11 @@ def test_a_window_answers_as_an_evaluation_of_the_same_rows(api: httpx.Client, r
     window, report = _window(api), _evaluated(api, p, y, interval=0.95)
     assert window["rows"] == 100_000
     for key, answer in report["measures"].items():
-        found = window["measures"][key]
-        assert found["value"] == pytest.approx(answer["value"], abs=1e-4)
-        assert found["interval"] == pytest.approx(answer["interval"], abs=1.5e-3)
+        reading = window["measures"][key]
+        assert reading["value"] == pytest.approx(answer["value"], abs=1e-4)
+        assert reading["interval"] == pytest.approx(answer["interval"], abs=1.5e-3)
         if answer["debiased"] is not None:
-            assert found["debiased"] == pytest.approx(answer["debiased"], abs=1e-4)
+            assert reading["debiased"] == pytest.approx(answer["debiased"], abs=1e-4)
     assert window["mean_prediction"] == pytest.approx(p.mean(), abs=1e-12)
     assert window["label_rate"] == pytest.approx(y.mean(), abs=1e-12)
 
@@ -90,11 +90,11 @@ def test_predictions_in_cells_of_their_own_lose_nothing(api: httpx.Client, redis
     for key, answer in report["measures"].items():
         assert window["measures"][key]["value"] == pytest.approx(answer["value"], abs=1e-12)
     for name, numbers in report["diagrams"]["reliability"]["data"].items():
-        found = window["diagram"][name]
+        cell = window["diagram"][name]
         if name == "histogram":
-            assert found["count"] == numbers["count"]
+            assert cell["count"] == numbers["count"]
             continue
-        assert found == pytest.approx(numbers, abs=1e-12)
+        assert cell == pytest.approx(numbers, abs=1e-12)
 
 
 def test_a_window_holds_the_rows_predicted_in_it_alone(api: httpx.Client, redis: Redis) -> None:
@@ -147,7 +147,7 @@ def test_what_comes_after_a_look_is_in_the_next(api: httpx.Client, redis: Redis)
         writer.labelled(p[20 * i : 20 * i + 20], y[20 * i : 20 * i + 20], now - (i % 3) * HOUR)
         if i % 7 == 0:
             rows.append((_window(api)["rows"], 20 * i + 20))
-    assert [found for found, _ in rows] == [wanted for _, wanted in rows]
+    assert [row for row, _ in rows] == [wanted for _, wanted in rows]
     assert _window(api)["measures"]["log-loss"]["value"] == pytest.approx(
         _evaluated(api, p, y)["measures"]["log-loss"]["value"], abs=1e-4
     )
@@ -160,7 +160,7 @@ def test_groups_are_reported_separately_the_largest_first(api: httpx.Client, red
     writer.labelled(p[:600], y[:600], now, groups=names[:600])
     writer.labelled(p[600:], y[600:], now - HOUR, groups=names[600:])
     groups = _window(api)["groups"]
-    assert {name: found["rows"] for name, found in groups.items()} == {"a": 500, "b": 300, "c": 150, "(other)": 50}
+    assert {name: group["rows"] for name, group in groups.items()} == {"a": 500, "b": 300, "c": 150, "(other)": 50}
     own = _evaluated(api, p[500:800], y[500:800])["measures"]["brier"]["value"]
     assert groups["b"]["measures"]["brier"]["value"] == pytest.approx(own, abs=1e-4)
     assert groups["b"]["measures"]["brier"]["interval"] is None
@@ -220,4 +220,4 @@ def test_confidence_is_read_as_a_decision(api: httpx.Client, redis: Redis) -> No
 def test_without_a_level_there_are_no_intervals(api: httpx.Client, redis: Redis) -> None:
     writer = _monitor(api, redis, interval=None)
     writer.labelled(*_drawn(1000), time.time())
-    assert all(found["interval"] is None for found in _window(api)["measures"].values())
+    assert all(reading["interval"] is None for reading in _window(api)["measures"].values())

@@ -6,15 +6,10 @@ from typing import Any
 
 from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at, request_challenger
-from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from schemas.base import DAY
-from schemas.monitor_alarms import Standing
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, events_of, pour, rows, standing_of
 from tests.integration.monitors.test_recalibrating import actions, entries
 
 #: An hour of calibrated rows is over, and one of drifted rows has begun.
@@ -24,18 +19,11 @@ NOW = BEGAN + 2 * HOUR
 def drifted(store: Store, **asked: Any) -> MonitorRecord:
     """A monitor whose alarm is raised by 300 rows of the second hour, after 20,000 calibrated ones."""
     recalibration = {"policy": "auto", "least_rows": 1000, "pause": 600} | asked
-    fields: dict[str, Any] = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "horizon": DAY}
-    monitor(store, **fields, retention=10 * DAY, recalibration=recalibration)
-    change = {"started_at": BEGAN}
-    record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    record = begun(store, windows=[{"name": "day", "seconds": DAY}], recalibration=recalibration)
     pour(store, record, 0, rows(20_000, 0))
     pour(store, record, 1, rows(300, 1, shift=1.0))
     look_at(store, record, NOW)
     return record
-
-
-def standing_of(store: Store, record: MonitorRecord) -> Standing:
-    return Standings(store.redis, store.keys, record).read()
 
 
 def seen_to(store: Store, record: MonitorRecord, now: float) -> None:
@@ -53,10 +41,10 @@ def test_a_continuing_alarm_is_handled_again_with_its_own_rows(store: Store) -> 
     assert actions(store, record) == ["recalibration-declined"]
     seen_to(store, record, NOW + 600)
     assert actions(store, record)[1:] == ["challenger-proposed", "alias-moved", "evidence-restarted"]
-    found = entries(store, record)[1].found
-    assert found is not None
-    assert found.since == "2023-11-14T23:00:00.000Z"
-    assert 500 < (found.rows or 0) < 800  # a fifth of 3,300
+    proposed = entries(store, record)[1].found
+    assert proposed is not None
+    assert proposed.since == "2023-11-14T23:00:00.000Z"
+    assert 500 < (proposed.rows or 0) < 800  # a fifth of 3,300
     state = standing_of(store, record).rules["evidence"]
     assert (state.alarms, state.challengers) == (1, 2)
 
@@ -99,12 +87,12 @@ def test_a_waiting_proposal_is_replaced_only_on_request(store: Store) -> None:
 def test_a_declined_recalibration_reports_its_code_and_details(store: Store) -> None:
     record = drifted(store)
     recalibrate_at(store, record, NOW)
-    declined = Standings(store.redis, store.keys, record).events(PageRequest(1)).items[0]
+    declined = events_of(store, record)[-1]
     assert declined.type == "monitor.recalibration.declined"
-    found = declined.data.model_dump()
-    assert (found["code"], found["champion"], found["challenger"]) == ("not-better", None, None)
-    assert found["low"] <= 0.0 <= found["high"]
-    assert found["rows"] > 3000
+    reason = declined.data.model_dump()
+    assert (reason["code"], reason["champion"], reason["challenger"]) == ("not-better", None, None)
+    assert reason["low"] <= 0.0 <= reason["high"]
+    assert reason["rows"] > 3000
 
 
 def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
@@ -117,7 +105,7 @@ def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
         ("recalibration-requested", "anna", None),
         ("challenger-proposed", None, None),
     ]
-    found = entries(store, record)[-1].found
-    assert found is not None
-    assert found.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
+    proposed = entries(store, record)[-1].found
+    assert proposed is not None
+    assert proposed.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
     assert request_challenger(store, record, None, NOW + 3).number == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +16,10 @@ import pytest
 from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
-from backend.store.api_keys import ApiKeyStore
-from backend.store.server.connection import connect
-from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
-from tests.integration.conftest import patient
+from tests.integration.conftest import keyed_service
 from tests.integration.responses import body_of, problem_of
 
 WAIT = {"Prefer": "wait=600"}
@@ -66,25 +61,11 @@ def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         "scores": {"root": f"file://{root}"},
         "owned": {"root": f"file://{root}", "tenants": ["owner"]},
     }
-    inherited = patient() | {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
-    with (folder / "backfills.log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(folder / "backfills", log=log))
-        redis = opened.enter_context(contextlib.closing(connect(url)))
-        keys = [
-            ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text
-            for tenant, scope in (("owner", "write"), ("next", "write"), ("owner", "read"))
-        ]
-        running = opened.enter_context(
-            stack(host="127.0.0.1", port=0, data=folder, log=log, redis_url=url, inherited=inherited)
-        )
-        clients = [
-            opened.enter_context(
-                httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
-            )
-            for key in keys
-        ]
-        owner, neighbour, reader = clients
-        yield Served(root, running.url, owner, neighbour, reader, keys[0])
+    settings = {"CALIBRANT_SOURCES": json.dumps(declared), "OMP_NUM_THREADS": "1"}
+    scopes = (("owner", "write"), ("next", "write"), ("owner", "read"))
+    with keyed_service(folder / "backfills", settings, *scopes) as running:
+        owner, neighbour, reader = running.clients
+        yield Served(root, running.stack.url, owner, neighbour, reader, running.keys[0])
 
 
 def _files(root: Path) -> None:
@@ -121,8 +102,8 @@ def backfill(client: httpx.Client, name: str, rows: dict[str, Any]) -> httpx.Res
 
 
 def counts(client: httpx.Client, name: str) -> dict[str, int]:
-    found: dict[str, int] = body_of(client.get(f"/monitors/{name}"))["counts"]
-    return {field: n for field, n in found.items() if n}
+    counts_of_rows: dict[str, int] = body_of(client.get(f"/monitors/{name}"))["counts"]
+    return {field: n for field, n in counts_of_rows.items() if n}
 
 
 @pytest.mark.parametrize(
@@ -153,12 +134,12 @@ def test_a_backfill_counts_other_rows_than_those_of_its_files(served: Served, pa
 def test_late_labels_are_joined_to_other_predictions_than_those_with_their_ids(served: Served) -> None:
     name = monitor(served.owner, "late")
     predicted = {field: COLUMNS[field] for field in ("ids", "predictions", "timestamps", "groups")}
-    found = body_of(backfill(served.owner, name, source(columns=predicted)))
-    assert (found["accepted"], found["joined"]) == (ROWS, 0)
+    receipt = body_of(backfill(served.owner, name, source(columns=predicted)))
+    assert (receipt["accepted"], receipt["joined"]) == (ROWS, 0)
     where = [["country", "=", "no"]]
     labels = {"ids": "request", "labels": "outcome"}
-    found = body_of(backfill(served.owner, name, source(columns=labels, where=where)))
-    assert (found["rows"], found["joined"], found["waiting"]) == (ROWS // 2, ROWS // 2, 0)
+    receipt = body_of(backfill(served.owner, name, source(columns=labels, where=where)))
+    assert (receipt["rows"], receipt["joined"], receipt["waiting"]) == (ROWS // 2, ROWS // 2, 0)
     assert counts(served.owner, name) == {
         "predictions": ROWS,
         "labels": ROWS // 2,
@@ -192,11 +173,11 @@ def test_vectors_of_several_classes_are_read_from_other_columns(served: Served) 
     )
     name = monitor(served.owner, "vectors", n_classes=3, reduction="confidence")
     lists = {"ids": "id", "predictions": "p", "labels": "y"}
-    found = body_of(backfill(served.owner, name, source("vectors.parquet", columns=lists)))
-    assert (found["accepted"], found["refused"]) == (11_000, 0)
+    receipt = body_of(backfill(served.owner, name, source("vectors.parquet", columns=lists)))
+    assert (receipt["accepted"], receipt["refused"]) == (11_000, 0)
     several = lists | {"predictions": ["p0", "p1", "p2"]}
-    found = body_of(backfill(served.owner, name, source("vectors.parquet", columns=several)))
-    assert (found["duplicates"], found["contradicted"]) == (11_000, 0)  # the same vectors
+    receipt = body_of(backfill(served.owner, name, source("vectors.parquet", columns=several)))
+    assert (receipt["duplicates"], receipt["contradicted"]) == (11_000, 0)  # the same vectors
     refused = backfill(served.owner, name, source("vectors.parquet", columns=lists | {"predictions": ["p0", "p1"]}))
     assert problem_of(refused) == (422, "wrong-shape", "/source/columns/predictions")
 
@@ -208,8 +189,8 @@ def test_forecasts_are_not_counted(served: Served) -> None:
     fields = {"prediction_kind": "regression", "forecast": {"kind": "normal"}}
     body_of(served.owner.post("/monitors", json={"name": "forecasts", **fields}), 201)
     columns = {"ids": "id", "predictions": ["mean", "variance"], "labels": "observed"}
-    found = body_of(backfill(served.owner, "forecasts", source("f.parquet", columns=columns)))
-    assert (found["rows"], found["joined"], found["refused"]) == (n, n, 0)
+    receipt = body_of(backfill(served.owner, "forecasts", source("f.parquet", columns=columns)))
+    assert (receipt["rows"], receipt["joined"], receipt["refused"]) == (n, n, 0)
 
 
 def test_refused_rows_are_not_listed_with_their_file(served: Served) -> None:
@@ -224,9 +205,9 @@ def test_refused_rows_are_not_listed_with_their_file(served: Served) -> None:
         "country": ["de", None, "(other)", *(["de"] * (n - 3))],
     }
     parquet.write_table(pa.table(table), served.root / "refused.parquet")
-    found = body_of(backfill(served.owner, name, source("refused.parquet")))
-    assert (found["rows"], found["refused"], found["accepted"]) == (n, n, 0)
-    listed = {row["row"]: (row["code"], row["rows"], row["file"]) for row in found["refusals"]}
+    receipt = body_of(backfill(served.owner, name, source("refused.parquet")))
+    assert (receipt["rows"], receipt["refused"], receipt["accepted"]) == (n, n, 0)
+    listed = {row["row"]: (row["code"], row["rows"], row["file"]) for row in receipt["refusals"]}
     assert listed == {
         row: (code, times, "refused.parquet")
         for row, code, times in (
@@ -303,8 +284,8 @@ def test_an_invalid_reference_is_not_named(served: Served, changes: dict[str, An
     if served.owner.get(f"/monitors/{name}").status_code == 404:
         monitor(served.owner, name)
     response = backfill(served.owner, name, source() | changes)
-    _, found, place = problem_of(response)
-    assert (found, place) == (code, pointer)
+    _, problem, place = problem_of(response)
+    assert (problem, place) == (code, pointer)
     assert counts(served.owner, name) == {}
 
 
@@ -333,8 +314,8 @@ def test_views_or_dictionaries_of_texts_are_read_differently(served: Served) -> 
     for i, kind in enumerate((pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()))):
         columns = {field: pa.array(values, pa.string()).cast(kind) for field, values in texts.items()}
         feather.write_feather(pa.table(columns | numbers), served.root / f"texts-{i}.arrow", compression="uncompressed")
-        found = body_of(backfill(served.owner, name, source(f"texts-{i}.arrow")))
-        assert (found["accepted"], found["duplicates"], found["refused"]) == ((0, 2, 0) if i else (2, 0, 0))
+        receipt = body_of(backfill(served.owner, name, source(f"texts-{i}.arrow")))
+        assert (receipt["accepted"], receipt["duplicates"], receipt["refused"]) == ((0, 2, 0) if i else (2, 0, 0))
 
 
 def test_a_file_with_other_types_undoes_the_files_before_it_or_is_not_named(served: Served) -> None:

@@ -124,8 +124,8 @@ def test_another_job_counts_rows_with_ids_again(redis: Redis, root: Path) -> Non
     again = _backfill(redis, "m", root, WITH_IDS, "job_2")
     assert (again.accepted, again.duplicates, again.contradicted) == (0, first.accepted + 1, 1)
     assert counted(ledger) == first.joined
-    found = _backfill(redis, "m", root, WITHOUT, "job_3")
-    assert counted(ledger) == first.joined + found.joined
+    second = _backfill(redis, "m", root, WITHOUT, "job_3")
+    assert counted(ledger) == first.joined + second.joined
 
 
 def test_a_full_monitor_loses_what_it_has_counted_or_counts_more(redis: Redis, root: Path) -> None:

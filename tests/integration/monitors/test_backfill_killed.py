@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -15,9 +14,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from redis import Redis
 
 from backend.store.keyspace import Keyspace, Shared
@@ -27,6 +24,7 @@ from tests.integration.monitors.test_backfill import counts
 from tests.integration.object_store import Proxy, object_store, proxied, put
 from tests.integration.responses import body_of
 from tests.integration.test_workers import horses, supervisor, until
+from tests.packed import parquet
 
 FILES, ROWS = 4, 20_000
 #: The files, and the number of the request for each, at which a process is killed; a third kill would end the job.
@@ -36,10 +34,8 @@ WITH_IDS = {"ids": "id", "predictions": "p", "labels": "y"}
 
 def _file(i: int) -> bytes:
     ids = np.arange(i * ROWS, (i + 1) * ROWS)
-    file = io.BytesIO()
     rows = {"id": ids, "p": (ids % 997) / 997, "y": ids % 3 == 0, "noise": np.random.default_rng(i).random(ROWS)}
-    parquet.write_table(pa.table(rows), file, row_group_size=2000, compression="none")
-    return file.getvalue()
+    return parquet(rows, row_group_size=2000, compression="none")
 
 
 class Gate:
@@ -106,10 +102,10 @@ def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
     proxy, http, worker = running
     for name, columns in (("with-ids", WITH_IDS), ("without", {"predictions": "p", "labels": "y"})):
         body_of(http.post("/monitors", json={"name": name, "reduction": "binary"}), 201)
-        result = _killed(proxy, redis, http, worker, name, columns)
+        totals = _killed(proxy, redis, http, worker, name, columns)
         n = FILES * ROWS
         outcomes = ("rows", "accepted", "joined", "duplicates", "refused", "contradicted")
-        assert [result[field] for field in outcomes] == [n, n, n, 0, 0, 0]
+        assert [totals[field] for field in outcomes] == [n, n, n, 0, 0, 0]
         assert counts(http, name) == {"predictions": n, "labels": n, "joined": n}
 
 
@@ -136,5 +132,7 @@ def test_what_a_cancelled_backfill_has_counted_is_counted_again(
     counted = counts(http, "cancelled")["joined"]
     assert ROWS <= counted <= FILES * ROWS
     # Another job counts the rest.
-    found = body_of(http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=600"}))
-    assert (found["accepted"], found["duplicates"]) == (FILES * ROWS - counted, counted)
+    receipt = body_of(
+        http.post("/monitors/cancelled/backfill", json={"source": source}, headers={"Prefer": "wait=600"})
+    )
+    assert (receipt["accepted"], receipt["duplicates"]) == (FILES * ROWS - counted, counted)

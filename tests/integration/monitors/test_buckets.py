@@ -18,9 +18,9 @@ from calibrant.monitoring.tally import Tally, merged
 from tests.integration.monitors.stored import HOUR, NOW, ledger_of, monitor, tally, unnamed
 
 
-def _same(one: Tally, other: Tally) -> bool:
-    exact = np.array_equal(one.keys, other.keys) and np.array_equal(one.rows, other.rows)
-    return exact and np.allclose(one.p_sum, other.p_sum, rtol=1e-14, atol=0)
+def _same(left: Tally, other: Tally) -> bool:
+    exact = np.array_equal(left.keys, other.keys) and np.array_equal(left.rows, other.rows)
+    return exact and np.allclose(left.p_sum, other.p_sum, rtol=1e-14, atol=0)
 
 
 def _length(store: Store, series: str, number: int) -> int:
@@ -30,12 +30,12 @@ def _length(store: Store, series: str, number: int) -> int:
 
 def test_a_tally_has_the_rows_of_the_requested_buckets(store: Store) -> None:
     ledger = ledger_of(store)
-    given = {bucket: tally(20, bucket) for bucket in (3, 4, 60, 63, 64, 70, 127, 128, 200, 900)}
-    for bucket in given:
+    tallies = {bucket: tally(20, bucket) for bucket in (3, 4, 60, 63, 64, 70, 127, 128, 200, 900)}
+    for bucket in tallies:
         ledger.commit(unnamed(20, bucket, bucket))
     buckets = ledger.buckets
     for first, last in [(0, 999), (3, 3), (4, 63), (0, 63), (0, 127), (64, 128), (65, 899), (5, 59), (201, 300)]:
-        inside = {bucket: one for bucket, one in given.items() if first <= bucket <= last}
+        inside = {bucket: part for bucket, part in tallies.items() if first <= bucket <= last}
         assert _same(buckets.tally(first, last), merged(inside.values())), (first, last)
         assert {b: t.to_bytes() for b, t in buckets.tallies(first, last).items()} == {
             b: t.to_bytes() for b, t in inside.items()
@@ -177,12 +177,12 @@ def test_the_number_of_last_rows_is_exact_to_a_sixteenth_and_one_request(store: 
     for seed in range(170):
         ledger.commit(unnamed(40, seed, seed))
     for n in (rows, 4 * rows):
-        found = len(ledger.buckets.latest_rows(n))
-        assert n <= found <= n + rows / 16 + 2 * 40
-        newest = [tally(40, seed) for seed in reversed(range(170))][: found // 40]
+        n_rows = len(ledger.buckets.latest_rows(n))
+        assert n <= n_rows <= n + rows / 16 + 2 * 40
+        newest = [tally(40, seed) for seed in reversed(range(170))][: n_rows // 40]
         assert _same(ledger.buckets.latest_rows(n), merged(newest))
-    kept = store.redis.keys("calibrant:default:monitor:*:measured-rows:*")
-    assert len(kept) <= 4 * rows / max(40, rows / 16) + 20
+    keys = store.redis.keys("calibrant:default:monitor:*:measured-rows:*")
+    assert len(keys) <= 4 * rows / max(40, rows / 16) + 20
 
 
 def test_a_monitor_without_windows_by_rows_keeps_no_rows_in_their_order(store: Store) -> None:
@@ -208,10 +208,10 @@ def test_tallies_that_are_merged_while_their_monitor_is_deleted_do_not_return(st
     record = Definitions(store.redis, store.keys).get("m")
     keys = store.keys.monitor(record.id)
     lists = Lists(store.redis, keys)
-    (found,) = lists.listed("measured", [7])
+    (stored,) = lists.listed("measured", [7])
     # A deletion removes the lists first, and what is known about them last.
     store.redis.unlink(keys.tallies("measured", 7))
-    assert not lists.replace("measured", found, tally(40).to_bytes())
+    assert not lists.replace("measured", stored, tally(40).to_bytes())
     assert not store.redis.exists(keys.tallies("measured", 7))
     store.monitors.delete("m")
     assert store.redis.keys("calibrant:default:monitor:*") == []

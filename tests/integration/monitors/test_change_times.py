@@ -15,26 +15,19 @@ from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
 from backend.monitors.rows import MonitorRows
 from backend.store.monitors.buckets import SPAN
-from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
-from backend.store.monitors.standings import Standings
 from backend.store.store import Store
 from schemas.base import DAY
 from schemas.monitor_alarms import JournalQuery
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, pour, rows, standing_of
 
 MINUTES = 60
 
 
 def watched(store: Store, **changes: Any) -> MonitorRecord:
     """A monitor whose evidence starts with the stream."""
-    windows = [{"name": "day", "seconds": DAY}]
-    fields: dict[str, Any] = {"windows": windows, "horizon": DAY, "retention": 5 * DAY, "bucket": int(HOUR)} | changes
-    monitor(store, **fields)
-    change = {"started_at": BEGAN}
-    return Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    return begun(store, **{"windows": [{"name": "day", "seconds": DAY}], "retention": 5 * DAY} | changes)
 
 
 def moment(text: str) -> float:
@@ -47,31 +40,31 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
     for hour in range(30):
         now = pour(store, record, hour, rows(1000, hour, shift=0.0 if hour < 20 else 0.6))
         look_at(store, record, now)
-        if Standings(store.redis, store.keys, record).read().rules["evidence"].status == "alarm":
+        if standing_of(store, record).rules["evidence"].status == "alarm":
             break
     answer = find_alarms(store, "m", JournalQuery())
     (event,) = answer.items
     (rule,) = answer.rules
     assert rule.evidence is not None
-    found = rule.evidence.change
-    assert found is not None
-    assert event.data.model_dump()["change"] == json.loads(found.model_dump_json()) | {
-        "interval": found.interval,
-        "predictions": found.predictions,
+    change = rule.evidence.change
+    assert change is not None
+    assert event.data.model_dump()["change"] == json.loads(change.model_dump_json()) | {
+        "interval": change.interval,
+        "predictions": change.predictions,
     }
-    low, high = map(moment, found.interval)
+    low, high = map(moment, change.interval)
     assert low <= BEGAN + 20 * HOUR <= high <= now
-    assert abs(moment(found.time) - (BEGAN + 20 * HOUR)) <= HOUR
-    assert found.gap > 0.0
-    assert found.message.startswith("since 15 November predictions")
-    assert found.message.endswith("points too low")
+    assert abs(moment(change.time) - (BEGAN + 20 * HOUR)) <= HOUR
+    assert change.gap > 0.0
+    assert change.message.startswith("since 15 November predictions")
+    assert change.message.endswith("points too low")
     # Later checks raise no further alarm, so that the estimate stays, whatever the strongest evidence is then.
     for hour in range(30, 34):
         look_at(store, record, pour(store, record, hour, rows(1000, hour, shift=0.6)))
-    later = Standings(store.redis, store.keys, record).read().rules["evidence"].evidence
+    later = standing_of(store, record).rules["evidence"].evidence
     assert later is not None
     assert later.largest > rule.evidence.largest
-    assert later.change == found
+    assert later.change == change
 
 
 def test_a_stored_alarm_without_a_change_time_is_read(store: Store) -> None:
@@ -98,12 +91,12 @@ def test_many_buckets_are_compared_by_span_first(store: Store, minute: int) -> N
         counts = {bucket: {"joined": 20} for bucket in some}
         assert ledger.commit(RowChanges(None, None, None, BEGAN, some, counts, {"joined": 2000})) is None
     assert n > MOST
-    found = estimate_change(ledger.buckets, record, BEGAN + n * MINUTES)
-    assert found is not None
-    low, high = ((moment(end) - BEGAN) / MINUTES for end in found.interval)
+    change = estimate_change(ledger.buckets, record, BEGAN + n * MINUTES)
+    assert change is not None
+    low, high = ((moment(end) - BEGAN) / MINUTES for end in change.interval)
     assert low <= minute <= high
     assert high - low < 2 * SPAN
-    assert abs((moment(found.time) - BEGAN) / MINUTES - minute) < SPAN
+    assert abs((moment(change.time) - BEGAN) / MINUTES - minute) < SPAN
     # The rows that count are those of the evidence.
     later = replace_start(record, BEGAN + 1400 * MINUTES)
     again = estimate_change(ledger.buckets, later, BEGAN + n * MINUTES)
@@ -125,10 +118,10 @@ def test_the_open_bucket_ends_now(store: Store) -> None:
     pour(store, record, 0, rows(5000, 0))
     pour(store, record, 1, rows(5000, 1, shift=1.0))
     now = BEGAN + HOUR + 60.0
-    found = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
-    assert found is not None
-    assert BEGAN + HOUR - 60.0 <= moment(found.time) <= moment(found.interval[1]) <= now
-    assert np.isclose(found.rows, 5000, rtol=0.5)
+    change = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
+    assert change is not None
+    assert BEGAN + HOUR - 60.0 <= moment(change.time) <= moment(change.interval[1]) <= now
+    assert np.isclose(change.rows, 5000, rtol=0.5)
 
 
 def test_a_change_in_the_first_second_of_the_open_bucket_is_dated(store: Store) -> None:
@@ -138,9 +131,9 @@ def test_a_change_in_the_first_second_of_the_open_bucket_is_dated(store: Store) 
     pour(store, record, 0, rows(5000, 0))
     pour(store, record, 1, rows(200, 1, shift=0.8))
     now = BEGAN + HOUR + 0.5
-    found = estimate_change(ledger.buckets, record, now)
-    assert found is not None
-    low, time, high = map(moment, (found.interval[0], found.time, found.interval[1]))
+    change = estimate_change(ledger.buckets, record, now)
+    assert change is not None
+    low, time, high = map(moment, (change.interval[0], change.time, change.interval[1]))
     assert BEGAN + 0.1 <= low <= time <= high <= now + 1.0
 
 
@@ -179,12 +172,12 @@ def test_the_interval_has_whole_buckets(store: Store) -> None:
     record = watched(store)
     for hour in range(24):
         now = pour(store, record, hour, rows(2000, hour, shift=0.0 if hour < 20 else 0.8))
-    found = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
-    assert found is not None
-    ends = [(moment(end) - BEGAN) / HOUR for end in found.interval]
+    change = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
+    assert change is not None
+    ends = [(moment(end) - BEGAN) / HOUR for end in change.interval]
     assert ends == [round(end) for end in ends]
     assert ends[0] <= 20 <= ends[1]
-    assert ends[0] <= (moment(found.time) - BEGAN) / HOUR <= ends[1]
+    assert ends[0] <= (moment(change.time) - BEGAN) / HOUR <= ends[1]
 
 
 def test_a_monitor_with_rows_of_an_earlier_version_dates_from_the_start_of_a_bucket(store: Store) -> None:

@@ -33,12 +33,12 @@ BODY: dict[str, Any] = {"name": "inbox", "n_classes": K, "scale": "logit", "rule
 BODY |= {"reservoir": 5000, "bucket": HOUR}
 
 
-def drawn(n: int, seed: int, kept: float = 1.0) -> tuple[Floats, list[int]]:
+def drawn(n: int, seed: int, share: float = 1.0) -> tuple[Floats, list[int]]:
     """Logits and labels, of which this share of the rows of class 1 is kept."""
     random = np.random.default_rng(seed)
     logits, labels, _ = calibrant.logistic_normal(20_000, n_classes=K, seed=0)
     rows = random.permutation(len(labels))
-    rows = rows[(labels[rows] != 1) | (random.random(len(rows)) < kept)][:n]
+    rows = rows[(labels[rows] != 1) | (random.random(len(rows)) < share)][:n]
     return logits[rows].round(4), labels[rows].tolist()
 
 
@@ -62,8 +62,8 @@ def label(api: httpx.Client, labels: list[int], what: str = "row") -> None:
 
 
 def window(api: httpx.Client, at: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = api.get("/monitors/inbox").raise_for_status().json()["windows"][at]["label_shift"]
-    return found
+    estimate: dict[str, Any] = api.get("/monitors/inbox").raise_for_status().json()["windows"][at]["label_shift"]
+    return estimate
 
 
 def estimated(api: httpx.Client, store: Store, now: float | None = None) -> dict[str, Any]:
@@ -81,31 +81,36 @@ def sample(store: Store) -> Reservoir:
 
 def test_frequencies_of_all_classes_are_estimated_before_labels(api: httpx.Client, store: Store) -> None:
     create(api)
-    logits, y = drawn(3000, 2, kept=0.3)
+    logits, y = drawn(3000, 2, share=0.3)
     send(api, logits)
     assert window(api)["reason"] == "a worker has not estimated it yet"
     before = time.time()
-    found = estimated(api, store)
-    assert (found["status"], found["rows"], found["sampled"], found["level"]) == ("estimated", 3000, 3000, 0.95)
-    assert clock.seconds(found["estimated_at"]) >= before - 1e-3
+    estimate = estimated(api, store)
+    assert (estimate["status"], estimate["rows"], estimate["sampled"], estimate["level"]) == (
+        "estimated",
+        3000,
+        3000,
+        0.95,
+    )
+    assert clock.seconds(estimate["estimated_at"]) >= before - 1e-3
     true = np.bincount(y, minlength=K) / len(y)
-    assert ((np.array(found["low"]) < true) & (true < np.array(found["high"]))).all()
-    assert found["high"][1] < found["reference"][1]
-    assert np.abs(np.array(found["bbse"]) - true).max() < 0.05
-    assert found["weights"] == pytest.approx(np.divide(found["estimated"], found["reference"]))
+    assert ((np.array(estimate["low"]) < true) & (true < np.array(estimate["high"]))).all()
+    assert estimate["high"][1] < estimate["reference"][1]
+    assert np.abs(np.array(estimate["bbse"]) - true).max() < 0.05
+    assert estimate["weights"] == pytest.approx(np.divide(estimate["estimated"], estimate["reference"]))
 
 
 @pytest.mark.slow
 def test_the_sample_of_the_library_and_of_the_monitor_give_the_same_estimate(api: httpx.Client, store: Store) -> None:
     create(api)
-    send(api, drawn(2000, 3, kept=0.5)[0])
-    found = estimated(api, store)
+    send(api, drawn(2000, 3, share=0.5)[0])
+    estimate = estimated(api, store)
     logits, labels = drawn(3000, 1)
-    alone = calibrant.estimate_label_shift(logits, labels, drawn(2000, 3, kept=0.5)[0], scale="logit")
+    alone = calibrant.estimate_label_shift(logits, labels, drawn(2000, 3, share=0.5)[0], scale="logit")
     assert alone.estimated is not None
     assert alone.low is not None
-    assert found["estimated"] == pytest.approx(alone.estimated.tolist(), abs=1e-3)
-    assert found["low"] == pytest.approx(alone.low.tolist(), abs=0.01)  # another jackknife
+    assert estimate["estimated"] == pytest.approx(alone.estimated.tolist(), abs=1e-3)
+    assert estimate["low"] == pytest.approx(alone.low.tolist(), abs=0.01)  # another jackknife
 
 
 @pytest.mark.slow
@@ -113,7 +118,7 @@ def test_a_worker_estimates_after_new_rows_and_again_after_a_change(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     create(api)
-    send(api, drawn(1000, 4, kept=0.3)[0])
+    send(api, drawn(1000, 4, share=0.3)[0])
     first = until(redis, lambda: window(api)["status"] == "estimated" and window(api))
     assert first["sampled"] == 1000
     patched(api, "/monitors/inbox", {"interval": 0.5}).raise_for_status()
@@ -128,10 +133,10 @@ def test_rows_that_several_clients_send_repeatedly_count_once(api: httpx.Client,
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: send(api, logits), range(4)))
         list(pool.map(lambda _: label(api, y), range(4)))
-    found = sample(store)
-    assert len(found) == 600
-    assert sorted(found.labels.tolist()) == sorted(y)
-    assert np.array_equal(np.sort(found.vectors, axis=0), np.sort(logits.astype(np.float32), axis=0))
+    sampled = sample(store)
+    assert len(sampled) == 600
+    assert sorted(sampled.labels.tolist()) == sorted(y)
+    assert np.array_equal(np.sort(sampled.vectors, axis=0), np.sort(logits.astype(np.float32), axis=0))
     key = {"Idempotency-Key": "once"}
     rows = {"rows": [{"prediction": row, "label": label} for row, label in zip(logits.tolist(), y, strict=True)]}
     for _ in range(2):
@@ -147,9 +152,9 @@ def test_labels_belong_to_their_vectors_in_whatever_order_they_arrive(api: httpx
     label(api, y[:200])
     rows = [{"id": f"row-{i}", "prediction": logits[i].tolist(), "label": y[i]} for i in range(150, 300)]
     api.post("/monitors/inbox/rows", json={"rows": rows}).raise_for_status()
-    found = sample(store)
-    known = {tuple(row): one for row, one in zip(found.vectors.tolist(), found.labels.tolist(), strict=True)}
-    assert known == {tuple(row): one for row, one in zip(logits.astype(np.float32).tolist(), y, strict=True)}
+    sampled = sample(store)
+    known = {tuple(row): label for row, label in zip(sampled.vectors.tolist(), sampled.labels.tolist(), strict=True)}
+    assert known == {tuple(row): label for row, label in zip(logits.astype(np.float32).tolist(), y, strict=True)}
 
 
 @pytest.mark.slow
@@ -161,12 +166,12 @@ def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client,
         send(api, drawn(1500, 10 + hours)[0], now - hours * HOUR, what=f"h{hours}")
     whole = sample(store)
     assert estimate_at(store, record(store), now)
-    kept = sample(store)
-    assert len(kept) == 1000
-    assert np.array_equal(kept.priorities, whole.priorities)
-    assert np.array_equal(kept.vectors, whole.vectors)
+    sampled = sample(store)
+    assert len(sampled) == 1000
+    assert np.array_equal(sampled.priorities, whole.priorities)
+    assert np.array_equal(sampled.vectors, whole.vectors)
     readings = [window(api, at) for at in range(2)]
-    assert [found["sampled"] for found in readings] == [1000, 1000]
+    assert [reading["sampled"] for reading in readings] == [1000, 1000]
     assert readings[1]["rows"] == 18_000
     assert stored_rows(store) < 1000 * (1.0 + np.log(18.0)) + 1500
     # Rows that a reservoir would remove are not added to it.
@@ -176,8 +181,8 @@ def test_the_reservoir_is_bounded_and_a_sample_of_each_window(api: httpx.Client,
 
 
 def stored_rows(store: Store) -> int:
-    found = store.redis.keys(f"{store.keys.monitor(record(store).id).stem('vectors')}*")
-    parts = [cast(bytes, part) for key in found for part in store.redis.lrange(key, 0, -1)]
+    keys = store.redis.keys(f"{store.keys.monitor(record(store).id).stem('vectors')}*")
+    parts = [cast(bytes, part) for key in keys for part in store.redis.lrange(key, 0, -1)]
     return sum(len(from_bytes(part)) for part in parts)
 
 
@@ -189,16 +194,16 @@ def test_a_span_of_the_stream_is_the_reference_also_after_it_has_expired(api: ht
     logits, y = drawn(2000, 7)
     send(api, logits, start + 60, what="then")
     label(api, y, what="then")
-    send(api, drawn(1000, 8, kept=0.2)[0], now)
-    found = estimated(api, store, now)
-    assert found["status"] == "estimated"
-    assert found["reference"] == pytest.approx((np.bincount(y, minlength=K) / len(y)).tolist())
+    send(api, drawn(1000, 8, share=0.2)[0], now)
+    estimate = estimated(api, store, now)
+    assert estimate["status"] == "estimated"
+    assert estimate["reference"] == pytest.approx((np.bincount(y, minlength=K) / len(y)).tolist())
     later = now + 20 * HOUR  # the reference is older than the retention, and the window still has its rows
     look_at(store, record(store), later)
     assert len(Ledger(store.redis, store.keys, record(store)).buckets.numbers(0, int(start // HOUR) + 2)) == 0
     assert len(read_reference_vectors(store.redis, store.keys, record(store))) == 2000
     again = estimated(api, store, later)
-    assert again["estimated"] == pytest.approx(found["estimated"])
+    assert again["estimated"] == pytest.approx(estimate["estimated"])
 
 
 def test_estimates_of_class_frequencies_are_withheld_with_their_reasons(api: httpx.Client, store: Store) -> None:
@@ -206,13 +211,13 @@ def test_estimates_of_class_frequencies_are_withheld_with_their_reasons(api: htt
     create(api, windows=windows, labels=[2] * 5 + [0, 1] * 1497 + [0])
     logits = drawn(1000, 9)[0]
     send(api, logits[:99])
-    found = estimated(api, store)
-    assert found["reason"] == "the window has 99 sampled predictions; at least 100 are needed"
+    estimate = estimated(api, store)
+    assert estimate["reason"] == "the window has 99 sampled predictions; at least 100 are needed"
     assert window(api, 1)["status"] == "not-applicable"
     send(api, logits)
-    found = estimated(api, store)
-    assert (found["status"], found["estimated"], found["sampled"]) == ("withheld", None, 1000)
-    assert "class 2 has 5" in found["reason"]
+    estimate = estimated(api, store)
+    assert (estimate["status"], estimate["estimated"], estimate["sampled"]) == ("withheld", None, 1000)
+    assert "class 2 has 5" in estimate["reason"]
     patched(api, "/monitors/inbox", {"reference": None}).raise_for_status()
     assert window(api)["reason"] == "a worker has not estimated it yet"
     assert estimated(api, store)["reason"] == "the monitor has no reference"
@@ -221,10 +226,10 @@ def test_estimates_of_class_frequencies_are_withheld_with_their_reasons(api: htt
 def test_a_window_that_is_no_mixture_of_the_classes_is_withheld(api: httpx.Client, store: Store) -> None:
     create(api)
     send(api, 0.2 * drawn(2000, 11)[0])
-    found = estimated(api, store)
-    assert (found["status"], found["estimated"], found["weights"]) == ("withheld", None, None)
-    assert "not a mixture" in found["reason"]
-    assert found["p_value"] < 0.001
+    estimate = estimated(api, store)
+    assert (estimate["status"], estimate["estimated"], estimate["weights"]) == ("withheld", None, None)
+    assert "not a mixture" in estimate["reason"]
+    assert estimate["p_value"] < 0.001
 
 
 def test_an_estimate_of_an_earlier_definition_is_not_stored(api: httpx.Client, store: Store) -> None:
@@ -270,6 +275,6 @@ def test_invalid_rows_are_not_sampled(api: httpx.Client, store: Store) -> None:
     body = json.dumps({"rows": rows})
     answer = api.post("/monitors/inbox/predictions", content=body, headers={"Content-Type": "application/json"})
     assert answer.json()["refused"] == 4
-    found = sample(store)
-    assert found.vectors.tolist() == np.array([fine], np.float32).tolist()
-    assert found.labels.tolist() == [NO_LABEL]
+    sampled = sample(store)
+    assert sampled.vectors.tolist() == np.array([fine], np.float32).tolist()
+    assert sampled.labels.tolist() == [NO_LABEL]

@@ -96,8 +96,8 @@ def test_a_label_finds_its_prediction_by_the_id_of_the_event(
 
 def test_data_in_bytes_are_read(store: Store, send: Callable[..., dict[str, Any]]) -> None:
     monitored(store)
-    data = json.dumps({"prediction": 0.4, "label": 0}).encode()
-    assert send("rows", "event-1", data, datacontenttype="application/json") == {"accepted": 1, "joined": 1}
+    body = json.dumps({"prediction": 0.4, "label": 0}).encode()
+    assert send("rows", "event-1", body, datacontenttype="application/json") == {"accepted": 1, "joined": 1}
 
 
 def test_an_event_of_another_type_is_ignored(store: Store, send: Callable[..., dict[str, Any]]) -> None:

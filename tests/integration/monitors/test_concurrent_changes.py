@@ -70,7 +70,7 @@ def test_a_change_to_the_same_reference_does_not_keep_that_of_another_change(
     api: httpx.Client, store: Store, redis_url: str
 ) -> None:
     first, second = batches(api)
-    made = api.post("/monitors", json={"name": "inbox", "reference": {"batch": first}}).json()
+    monitor = api.post("/monitors", json={"name": "inbox", "reference": {"batch": first}}).json()
 
     def work(here: Context) -> None:
         other = meanwhile(lambda: change(here, reference={"batch": second}, description="other"))
@@ -78,9 +78,9 @@ def test_a_change_to_the_same_reference_does_not_keep_that_of_another_change(
         assert (changed.reference, changed.description) == (made_reference(first), "other")
 
     in_process(redis_url, work)
-    kept = read_reference(store.redis, store.keys, made["id"]).tally
-    assert kept is not None
-    assert len(kept) == SIZES[0]
+    reference = read_reference(store.redis, store.keys, monitor["id"]).tally
+    assert reference is not None
+    assert len(reference) == SIZES[0]
 
 
 def made_reference(batch: str) -> object:
@@ -95,12 +95,12 @@ def test_a_generated_secret_is_kept_by_a_change_at_the_same_time(store: Store, r
         define_monitor(here, here.targets, MonitorBody.model_validate({"name": "inbox"}))
 
         def add() -> None:
-            shown.extend(each.secret for each in change(here, hooks=[hook]).hooks)
+            shown.extend(stored.secret for stored in change(here, hooks=[hook]).hooks)
 
         change(here, meanwhile(add), hooks=[hook, hook | {"name": "second"}])
 
     in_process(redis_url, work)
-    assert [each.secret for each in store.monitors.get("inbox").hooks][:1] == shown
+    assert [hook.secret for hook in store.monitors.get("inbox").hooks][:1] == shown
 
 
 def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_one(
@@ -117,9 +117,9 @@ def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_o
 
         changed = change(here, meanwhile(again), reference={"batch": first})
         assert changed.horizon == 7200
-        kept = read_reference(store.redis, store.keys, changed.id).tally
-        assert kept is not None
-        assert len(kept) == SIZES[0]
+        reference = read_reference(store.redis, store.keys, changed.id).tally
+        assert reference is not None
+        assert len(reference) == SIZES[0]
         with pytest.raises(UnknownMonitor):
             change(here, meanwhile(lambda: here.store.monitors.delete("inbox")), reference={"batch": second})
 
@@ -146,10 +146,10 @@ def test_a_definition_is_never_stored_with_the_reference_of_another(api: httpx.C
         return sizes[reference.batch], len(from_bytes(tally))
 
     def read() -> set[tuple[int, int]]:
-        found = {pair()}
+        pairs = {pair()}
         while not done.is_set():
-            found.add(pair())
-        return found | {pair()}
+            pairs.add(pair())
+        return pairs | {pair()}
 
     def write(batch: str) -> None:
         for _ in range(30):

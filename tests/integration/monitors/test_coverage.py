@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from backend.monitors.alarms import acknowledge
 from backend.monitors.kinds import SetMonitor, kind_of_monitor
@@ -16,55 +15,35 @@ from backend.monitors.looks import look_at
 from backend.monitors.sets import CountedSets, entries_of_sets
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
-from calibrant.cli.main import app
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
 from schemas.base import DAY
 from schemas.monitor_alarms import AlarmData
-from schemas.monitor_rules import RuleState
 from schemas.monitors import MonitorRecord
 from service.stack import Stack
 from tests.body_formats import WRITE_ROWS
-from tests.integration.monitors.monitored import answered
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.commands import succeeded
+from tests.integration.monitors.monitored import answered, new_monitor, refusals_of, send, window_of
+from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, begun, events_of, looked, standing_of
 from tests.integration.redis_server import until
-from tests.integration.responses import body_of, patched, problem_of
+from tests.integration.responses import body_of, patched, problem_of, text_of
 
 SETS = {"n_classes": 3, "coverage": 0.9}
-
-
-def made(http: httpx.Client, **changes: Any) -> str:
-    name = new_id("monitor").replace("_", "-").lower()
-    answer = http.post("/monitors", json={"name": name} | SETS | changes)
-    assert answer.status_code == 201, answer.text
-    return f"/monitors/{name}"
-
-
-def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return answered(http.post(f"{monitor}/{what}", json={"rows": rows}))
-
-
-def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    (one,) = body_of(http.get(monitor))["windows"]
-    return dict(one)
 
 
 # --- Rows
 
 
 def test_a_set_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http, **SETS)
     assert send(http, monitor, "rows", [{"prediction": [1, 0, 1], "label": 2, "group": "a"}])["joined"] == 1
     assert send(http, monitor, "predictions", [{"id": "p", "prediction": [1, 0, 1], "group": "a"}]) == {"accepted": 1}
     assert send(http, monitor, "labels", [{"id": "p", "label": 1}]) == {"accepted": 1, "joined": 1}
     assert send(http, monitor, "labels", [{"id": "o", "label": 0}]) == {"accepted": 1, "waiting": 1}
     assert send(http, monitor, "predictions", [{"id": "o", "prediction": [1, 0, 1]}])["joined"] == 1
     assert send(http, monitor, "labels", [{"id": "p", "label": 0}])["contradicted"] == 1
-    shown = window(http, monitor)
+    shown = window_of(http, monitor)
     assert (shown["rows"], shown["predictions"], shown["groups"]["a"]["rows"]) == (3, 3, 2)
     assert shown["label_rate"] == pytest.approx(2 / 3)
     assert shown["mean_prediction"] == pytest.approx(0.9)
@@ -75,12 +54,12 @@ def test_a_set_counts_the_same_at_once_and_late_in_either_order(http: httpx.Clie
 
 @pytest.mark.parametrize("kind", list(WRITE_ROWS))
 def test_every_format_of_rows_has_sets(http: httpx.Client, kind: str) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http, **SETS)
     rows = [{"id": str(i), "prediction": [1.0, 0.0, float(i % 2)], "label": i % 3} for i in range(12)]
     response = http.post(f"{monitor}/rows", content=WRITE_ROWS[kind](rows), headers={"Content-Type": kind})
     assert answered(response)["joined"] == 12
     covered = [i % 3 == 0 or (i % 3 == 2 and i % 2 == 1) for i in range(12)]
-    assert window(http, monitor)["label_rate"] == pytest.approx(np.mean(covered))
+    assert window_of(http, monitor)["label_rate"] == pytest.approx(np.mean(covered))
 
 
 def test_waiting_sets_keep_every_class() -> None:
@@ -122,17 +101,17 @@ def test_waiting_sets_keep_every_class() -> None:
     ],
 )
 def test_rows_that_are_no_sets_are_refused_one_by_one(http: httpx.Client, row: dict[str, Any], code: str) -> None:
-    monitor = made(http)
+    monitor = new_monitor(http, **SETS)
     answer = send(http, monitor, "rows", [{"id": "good", "prediction": [1, 0, 0], "label": 0}, {"id": "bad", **row}])
     assert (answer["accepted"], answer["refused"]) == (1, 1)
-    assert [(refusal["row"], refusal["code"]) for refusal in answer["refusals"]] == [(1, code)]
+    assert refusals_of(answer) == [(1, code)]
 
 
 # --- Definitions
 
 
 def test_a_monitor_of_sets_has_a_rule_of_coverage_and_fitting_measures_by_default(http: httpx.Client) -> None:
-    definition = body_of(http.get(made(http)))["monitor"]
+    definition = body_of(http.get(new_monitor(http, **SETS)))["monitor"]
     assert (definition["coverage"], definition["n_classes"], definition["reduction"]) == (0.9, 3, "binary")
     assert [rule["kind"] for rule in definition["rules"]] == ["coverage"]
     assert definition["measures"] == ["ks-end", "ece"]
@@ -175,7 +154,7 @@ def test_definitions_that_do_not_fit_sets_are_refused(
 
 
 def test_a_challenger_of_sets_is_refused(http: httpx.Client) -> None:
-    assert problem_of(http.post(f"{made(http)}/recalibrate"))[1] == "prediction-kind-mismatch"
+    assert problem_of(http.post(f"{new_monitor(http, **SETS)}/recalibrate"))[1] == "prediction-kind-mismatch"
 
 
 # --- Alarms
@@ -187,24 +166,15 @@ def counted(n: int, covered: int) -> Tally:
     return tally_of(np.full(n, 0.9), y)
 
 
-def begun(store: Store, **changes: Any) -> MonitorRecord:
-    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
-    rules = {"rules": [{"kind": "coverage", "alpha": 0.01}], "reduction": "binary"}
-    record = monitor(store, bucket=int(HOUR), **fields | rules | SETS | changes)
+def watched(store: Store, **changes: Any) -> MonitorRecord:
+    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "reduction": "binary"}
+    record = begun(store, rules=[{"kind": "coverage", "alpha": 0.01}], **fields | SETS | changes)
     assert isinstance(kind_of_monitor(record), SetMonitor)
-    return Definitions(store.redis, store.keys).patch(
-        record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
-    )
-
-
-def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> RuleState:
-    now = pour(store, record, hour, tally)
-    look_at(store, Definitions(store.redis, store.keys).get(record.name), now)
-    return Standings(store.redis, store.keys, record).read().rules["coverage"]
+    return record
 
 
 def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     for hour in range(5):
         assert looked(store, record, hour, counted(200, 182)).status == "ok"
     for hour in range(5, 8):
@@ -216,21 +186,20 @@ def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store)
     assert reading.since.startswith("2023-11-15T03:00")
     assert (reading.rows, reading.coverage, reading.nominal) == (600, 0.78, 0.9)
     assert reading.message == "since 15 November 78 % of 600 sets have their label, nominally 90 %"
-    events = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.alarm.raised"]
     data = events[0].data
     assert isinstance(data, AlarmData)
     assert (data.kind, data.bound) == ("coverage", reading.bound)
     assert data.coverage is not None
     assert data.coverage.coverage == 0.78
-    audit = Standings(store.redis, store.keys, record).audit(PageRequest(10)).items
-    assert [entry.action for entry in audit] == ["alarm-raised"]
+    assert actions_of(store, record) == ["alarm-raised"]
 
 
 def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     assert looked(store, record, 0, counted(500, 380)).status == "alarm"
-    assert not Standings(store.redis, store.keys, record).read().asked
+    assert not standing_of(store, record).asked
     assert looked(store, record, 1, counted(2000, 1900)).status == "alarm"
     before = Definitions(store.redis, store.keys).get(record.name)
     after = acknowledge(store, before, "coverage", "ann", BEGAN + 2 * HOUR)
@@ -240,16 +209,16 @@ def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(
 
 
 def test_sets_that_cover_too_often_raise_no_alarm(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     for hour in range(6):
         state = looked(store, record, hour, counted(5000, 5000))
     assert (state.status, state.rows) == ("ok", 30_000)
 
 
 def test_without_rows_the_status_is_unknown(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     look_at(store, record, BEGAN + HOUR)
-    state = Standings(store.redis, store.keys, record).read().rules["coverage"]
+    state = standing_of(store, record).rules["coverage"]
     assert (state.status, state.coverage) == ("unknown", None)
 
 
@@ -258,7 +227,7 @@ def test_buckets_count_once_their_labels_are_in(store: Store, after: int, rows: 
     record = begun(store, rules=[{"kind": "coverage", "after": after}])
     assert looked(store, record, 0, counted(100, 90)).rows == rows
     look_at(store, record, BEGAN + 3 * HOUR)
-    assert Standings(store.redis, store.keys, record).read().rules["coverage"].rows == 100
+    assert standing_of(store, record).rules["coverage"].rows == 100
 
 
 def test_late_labels_of_a_stream_raise_an_alarm_that_callers_see(http: httpx.Client, client: Calibrant) -> None:
@@ -283,9 +252,8 @@ def test_late_labels_of_a_stream_raise_an_alarm_that_callers_see(http: httpx.Cli
     http.post(f"/monitors/{name}/alarms/coverage/acknowledge").raise_for_status()
     assert state()["coverage"] is None
     assert patched(http, f"/monitors/{name}", {"rules": [{"kind": "coverage", "alpha": 0.2}]}).status_code == 200
-    page = http.get(f"/ui/monitors/{name}")
-    assert page.status_code == 200
-    assert "coverage" in page.text
+    page = text_of(http.get(f"/ui/monitors/{name}"))
+    assert "coverage" in page
 
 
 def test_the_command_creates_a_monitor_of_sets_and_sends_their_rows(service: Stack, tmp_path: Path) -> None:
@@ -294,8 +262,7 @@ def test_the_command_creates_a_monitor_of_sets_and_sends_their_rows(service: Sta
     path.write_text("y,ant,bee\nant,1,0\nbee,1,1\nbee,0,0\nant,0,1\n", "utf-8")
 
     def run(*arguments: str) -> str:
-        result = CliRunner().invoke(app, ["monitors", *arguments], env={"CALIBRANT_SERVER": service.url})
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(service.url, "monitors", *arguments)
         return result.stdout
 
     run("create", name, "--classes", "2", "--coverage", "0.9")

@@ -29,7 +29,7 @@ def api(redis: Redis, shared_api: SharedApi) -> Iterator[httpx.Client]:
         yield http
 
 
-def _made(api: httpx.Client, **fields: Any) -> dict[str, Any]:
+def _new_monitor(api: httpx.Client, **fields: Any) -> dict[str, Any]:
     return body_of(api.post("/monitors", json={"name": "inbox", **fields}), 201)
 
 
@@ -50,11 +50,11 @@ def test_creating_a_monitor_returns_its_whole_definition_and_location(api: httpx
 
 
 def test_a_name_is_given_once_and_again_when_it_is_free(api: httpx.Client) -> None:
-    first = _made(api)
+    first = _new_monitor(api)
     assert _code(api.post("/monitors", json={"name": "inbox"})) == (409, "monitor-exists", ["/name"])
     assert api.delete("/monitors/inbox").status_code == 204
     assert _code(api.get("/monitors/inbox/definition")) == (404, "unknown-monitor", [])
-    assert _made(api)["id"] != first["id"]
+    assert _new_monitor(api)["id"] != first["id"]
 
 
 def test_a_request_that_is_sent_again_makes_one_monitor(api: httpx.Client) -> None:
@@ -72,7 +72,7 @@ def test_pages_go_through_all_monitors_newest_first(api: httpx.Client) -> None:
     url: str | None = "/monitors?limit=2"
     while url is not None:
         answer = api.get(url)
-        seen += [item["name"] for item in answer.json()["items"]]
+        seen += [monitor["name"] for monitor in answer.json()["items"]]
         url = answer.links["next"]["url"] if "next" in answer.links else None
     assert seen == names[::-1]
 
@@ -83,7 +83,7 @@ def test_a_generated_secret_is_returned_once(api: httpx.Client) -> None:
         {"name": "made", "url": "https://a.example.com"},
         {"name": "own", "url": "https://b.example.com", "secret": own},
     ]
-    shown = _made(api, hooks=hooks)["hooks"]
+    shown = _new_monitor(api, hooks=hooks)["hooks"]
     assert shown[0]["secret"].startswith("whsec_")
     assert shown[1]["secret"] is None
     for text in (api.get("/monitors/inbox/definition").text, api.get("/monitors").text):
@@ -99,7 +99,7 @@ def test_a_generated_secret_is_returned_once(api: httpx.Client) -> None:
 
 def test_a_patch_changes_until_when_the_old_secret_signs(api: httpx.Client) -> None:
     hook = {"name": "own", "url": "https://a.example.com"}
-    _made(api, hooks=[hook | {"secret": "whsec_" + "QUFB" * 10}])
+    _new_monitor(api, hooks=[hook | {"secret": "whsec_" + "QUFB" * 10}])
     patched(api, "/monitors/inbox", {"hooks": [hook | {"secret": "whsec_" + "QkJC" * 10}]})
     until = at(time.time() + 60)
     changed = patched(api, "/monitors/inbox", {"hooks": [hook | {"old_secret_until": until}]}).json()
@@ -111,28 +111,26 @@ def test_a_patch_changes_until_when_the_old_secret_signs(api: httpx.Client) -> N
 
 
 def test_a_patch_changes_what_it_names(api: httpx.Client) -> None:
-    made = _made(api, description="mails", interval=0.9)
-    answer = patched(api, "/monitors/inbox", {"measures": ["brier"], "description": None, "interval": None})
-    assert answer.status_code == 200
-    changed = answer.json()
+    before = _new_monitor(api, description="mails", interval=0.9)
+    changed = body_of(patched(api, "/monitors/inbox", {"measures": ["brier"], "description": None, "interval": None}))
     assert (changed["measures"], changed["description"], changed["interval"]) == (["brier"], None, None)
-    same = made.keys() - {"measures", "description", "interval"}
-    assert {key: changed[key] for key in same} == {key: made[key] for key in same}
+    same = before.keys() - {"measures", "description", "interval"}
+    assert {key: changed[key] for key in same} == {key: before[key] for key in same}
     assert api.get("/monitors/inbox/definition").json() == changed
 
 
 def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
-    _made(api)
+    _new_monitor(api)
     first = {
         "reference": {"start": at(1.0), "end": at(9.0)},
         "recalibration": {"options": {"target_smoothing": False}, "pause": 60},
     }
-    made = patched(api, "/monitors/inbox", first).raise_for_status().json()
+    merged = patched(api, "/monitors/inbox", first).raise_for_status().json()
     changed = patched(
         api, "/monitors/inbox", {"reference": {"end": at(5.0)}, "recalibration": {"least_rows": 200}}
     ).json()
     assert changed["reference"] == {"start": at(1.0), "end": at(5.0), "batch": None}
-    assert changed["recalibration"] == made["recalibration"] | {"least_rows": 200}
+    assert changed["recalibration"] == merged["recalibration"] | {"least_rows": 200}
     emptied = patched(api, "/monitors/inbox", {"recalibration": {"options": {"target_smoothing": None}}}).json()
     assert emptied["recalibration"] == changed["recalibration"] | {"options": {}}
 
@@ -155,15 +153,15 @@ def test_objects_of_a_patch_are_merged(api: httpx.Client) -> None:
 def test_a_patch_leaves_a_whole_monitor_or_none(
     api: httpx.Client, patch: dict[str, Any], code: str, pointer: str
 ) -> None:
-    made = _made(api)
+    before = _new_monitor(api)
     answer = patched(api, "/monitors/inbox", patch)
     assert _code(answer)[1:] == (code, [pointer])
     assert "secret" not in answer.text
-    assert api.get("/monitors/inbox/definition").json() == made
+    assert api.get("/monitors/inbox/definition").json() == before
 
 
 def test_a_change_may_require_that_the_definition_is_unchanged(api: httpx.Client) -> None:
-    _made(api)
+    _new_monitor(api)
     tag = api.get("/monitors/inbox/definition").headers["etag"]
     first = patched(api, "/monitors/inbox", {"description": "a"}, {"If-Match": tag})
     assert first.status_code == 200
@@ -174,7 +172,7 @@ def test_a_change_may_require_that_the_definition_is_unchanged(api: httpx.Client
 
 
 def test_an_unchanged_definition_is_304(api: httpx.Client) -> None:
-    _made(api)
+    _new_monitor(api)
     tag = api.get("/monitors/inbox/definition").headers["etag"]
     assert api.get("/monitors/inbox/definition", headers={"If-None-Match": tag}).status_code == 304
 
@@ -203,18 +201,18 @@ def test_a_definition_that_is_wrong_is_refused(
 def test_a_map_must_fit_what_is_watched(api: httpx.Client) -> None:
     fit = {"method": "platt", "name": "spam", "predictions": _PREDICTIONS, "labels": _LABELS}
     assert api.post("/maps", json=fit).status_code == 201
-    assert _made(api, map="spam")["map"] == "spam"
+    assert _new_monitor(api, map="spam")["map"] == "spam"
     answer = api.post("/monitors", json={"name": "other", "map": "spam", "n_classes": 3})
     assert _code(answer) == (422, "wrong-shape", ["/n_classes"])
 
 
 def test_a_reference_batch_is_kept_with_the_monitor(api: httpx.Client, redis: Redis) -> None:
     batch = api.post("/batches", json={"predictions": _PREDICTIONS, "labels": _LABELS}).json()["id"]
-    uid = _made(api, reference={"batch": batch})["id"]
+    uid = _new_monitor(api, reference={"batch": batch})["id"]
     assert api.delete(f"/batches/{batch}").status_code == 204
-    kept = read_reference(redis, Keyspace(), uid).tally
-    assert kept is not None
-    event = kept.event()
+    reference = read_reference(redis, Keyspace(), uid).tally
+    assert reference is not None
+    event = reference.event()
     np.testing.assert_allclose(np.sort(event.p), _PREDICTIONS)
     assert event.y[np.argsort(event.p)].tolist() == _LABELS
     # Without a reference it is forgotten.
@@ -237,7 +235,7 @@ def test_a_reference_batch_must_match_the_monitor(api: httpx.Client, batch: dict
     assert _code(answer)[1:] == (code, ["/reference/batch"])
 
 
-def test_no_more_monitors_than_the_quota(api: httpx.Client) -> None:
+def test_no_more_monitors_than_the_quota_are_created(api: httpx.Client) -> None:
     for i in range(100):
         assert api.post("/monitors", json={"name": f"m{i}"}).status_code == 201
     assert _code(api.post("/monitors", json={"name": "one-more"}))[:2] == (429, "quota-exceeded")

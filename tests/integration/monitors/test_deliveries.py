@@ -39,7 +39,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor
-from tests.integration.responses import patched
+from tests.integration.responses import patched, text_of
 from tests.integration.test_secrets import _run
 from tests.integration.test_tls import _openssl
 from tests.integration.test_workers import children, supervisor, until
@@ -64,8 +64,8 @@ def means(
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
+    with receiving() as hooks:
+        yield hooks
 
 
 @pytest.fixture
@@ -92,6 +92,11 @@ def asked(store: Store, watched: MonitorRecord, seed: str = "1") -> list[Deliver
 
 def of(store: Store, watched: MonitorRecord) -> Deliveries:
     return Deliveries(store.redis, store.keys, watched.id)
+
+
+def outcomes(store: Store, watched: MonitorRecord, record: DeliveryRecord) -> list[str | int | None]:
+    """The error or the status of each attempt."""
+    return [attempt.error or attempt.status for attempt in of(store, watched).get(record.id).attempts]
 
 
 def signature(secret: str, headers: Any, body: bytes) -> str:
@@ -121,7 +126,11 @@ def test_an_event_reaches_its_receiver_signed_and_once(
     assert got.headers["host"] == f"{NAME}:{receiver.port}"
     assert got.headers["content-type"] == "application/json"
     done = of(store, watched).get(record.id)
-    assert (done.status, done.next_at, [each.status for each in done.attempts]) == ("succeeded", None, [204])
+    assert (done.status, done.next_at, [attempt_record.status for attempt_record in done.attempts]) == (
+        "succeeded",
+        None,
+        [204],
+    )
     assert attempt(store, watched.id, record.id, means()) is None
     assert receiver.got.empty()
 
@@ -141,8 +150,8 @@ def test_every_hook_gets_its_own_delivery_of_the_same_event(store: Store, receiv
     watched = monitor(store, hooks=[hook(receiver), rotated])
     for record in asked(store, watched):
         attempt(store, watched.id, record.id, means())
-    one, two = sorted((receiver.next(), receiver.next()), key=lambda got: len(got.headers["webhook-signature"]))
-    assert one.headers["webhook-id"] == two.headers["webhook-id"]
+    first, two = sorted((receiver.next(), receiver.next()), key=lambda got: len(got.headers["webhook-signature"]))
+    assert first.headers["webhook-id"] == two.headers["webhook-id"]
     assert two.headers["webhook-signature"].split() == [
         signature(OTHER, two.headers, two.body),
         signature(SECRET, two.headers, two.body),
@@ -162,7 +171,7 @@ def test_a_receiver_that_fails_is_tried_again_with_the_same_id_and_body(
     assert attempt(store, watched.id, record.id, means()) is None
     first, *others = [receiver.next() for _ in range(3)]
     assert all((got.headers["webhook-id"], got.body) == (first.headers["webhook-id"], first.body) for got in others)
-    assert [each.status for each in of(store, watched).get(record.id).attempts] == [500, 503, 204]
+    assert [attempt_record.status for attempt_record in of(store, watched).get(record.id).attempts] == [500, 503, 204]
 
 
 def test_a_redirect_is_a_failure_and_nobody_goes_there(
@@ -174,7 +183,7 @@ def test_a_redirect_is_a_failure_and_nobody_goes_there(
         for _ in range(2):
             assert attempt(store, watched.id, record.id, means())
         assert elsewhere.got.empty()
-    assert [each.status for each in of(store, watched).get(record.id).attempts] == [302, 307]
+    assert [attempt_record.status for attempt_record in of(store, watched).get(record.id).attempts] == [302, 307]
 
 
 def _never(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
@@ -241,10 +250,10 @@ def test_no_receiver_holds_an_attempt_up_or_fills_the_memory(
     (record,) = asked(store, watched)
     receiver.will(answer(receiver))
     attempt(store, watched.id, record.id, means(whole_seconds=0.5 if outcome == "timed-out" else 60.0))
-    (made,) = of(store, watched).get(record.id).attempts
-    assert (made.error or made.status) == outcome
-    assert made.seconds is not None
-    assert made.seconds < 30
+    (attempt_record,) = of(store, watched).get(record.id).attempts
+    assert (attempt_record.error or attempt_record.status) == outcome
+    assert attempt_record.seconds is not None
+    assert attempt_record.seconds < 30
 
 
 def test_a_receiver_that_does_not_answer_holds_back_what_else_goes_to_it_alone(
@@ -274,13 +283,13 @@ def test_a_clock_that_was_set_back_holds_no_delivery_back(
     assert receiver.next()
 
 
-@pytest.mark.parametrize("found", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"]])
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"]])
 def test_a_name_of_a_private_address_gets_nothing(
-    store: Store, watched: MonitorRecord, receiver: Receiver, found: list[str]
+    store: Store, watched: MonitorRecord, receiver: Receiver, addresses: list[str]
 ) -> None:
     (record,) = asked(store, watched)
-    assert attempt(store, watched.id, record.id, means(lambda host, port: found, private=""))
-    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["address-refused"]
+    assert attempt(store, watched.id, record.id, means(lambda host, port: addresses, private=""))
+    assert outcomes(store, watched, record) == ["address-refused"]
     assert receiver.got.empty()
 
 
@@ -307,10 +316,9 @@ def test_unresolvable_names_and_closed_ports_have_different_errors(
 
     (record,) = asked(store, watched)
     tried = [means(unknown), means(stuck, connect_seconds=0.1), means(lambda host, port: ["127.0.0.2"])]
-    for each in tried:
-        assert attempt(store, watched.id, record.id, each) or each is tried[-1]
-    errors = [each.error for each in of(store, watched).get(record.id).attempts]
-    assert errors == ["not-resolved", "timed-out", "not-connected"]
+    for resolver in tried:
+        assert attempt(store, watched.id, record.id, resolver) or resolver is tried[-1]
+    assert outcomes(store, watched, record) == ["not-resolved", "timed-out", "not-connected"]
 
 
 def test_proxies_of_the_environment_are_not_used(
@@ -328,7 +336,7 @@ def test_proxies_of_the_environment_are_not_used(
 def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
     (record,) = asked(store, watched)
     assert attempt(store, watched.id, record.id, Means(Sender(Targets()), PLAN))
-    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["not-admitted"]
+    assert outcomes(store, watched, record) == ["not-admitted"]
     assert receiver.got.empty()
 
 
@@ -349,7 +357,7 @@ def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(
     assert attempt(store, watched.id, record.id, means()) is None
     ids = {receiver.next().headers["webhook-id"] for _ in range(4)}
     assert ids == {record.event.id}
-    assert [each.number for each in of(store, watched).get(record.id).attempts] == [1, 2, 3, 4]
+    assert [attempt_record.number for attempt_record in of(store, watched).get(record.id).attempts] == [1, 2, 3, 4]
     assert take_census(store.redis).deliveries == {"dead": 1, "succeeded": 1}
 
 
@@ -375,9 +383,9 @@ def test_deliveries_of_a_removed_hook_end_and_those_of_a_deleted_monitor_are_del
     store: Store, watched: MonitorRecord, receiver: Receiver
 ) -> None:
     (record,) = asked(store, watched)
-    store.monitors.patch(watched.name, lambda found: found.model_copy(update={"hooks": []}))
+    store.monitors.patch(watched.name, lambda stored: stored.model_copy(update={"hooks": []}))
     assert attempt(store, watched.id, record.id, means()) is None
-    assert [each.error for each in of(store, watched).get(record.id).attempts] == ["no-hook"]
+    assert outcomes(store, watched, record) == ["no-hook"]
     store.monitors.delete(watched.name)
     assert attempt(store, watched.id, record.id, means()) is None
     with pytest.raises(UnknownDelivery):
@@ -391,7 +399,7 @@ def test_an_attempt_whose_process_ended_counts(store: Store, watched: MonitorRec
         assert of(store, watched).begin(record.id, PLAN.attempts) is not None
     assert attempt(store, watched.id, record.id, means()) is None
     dead = of(store, watched).get(record.id)
-    assert (dead.status, {each.error for each in dead.attempts}) == ("dead", {"interrupted"})
+    assert (dead.status, {attempt_record.error for attempt_record in dead.attempts}) == ("dead", {"interrupted"})
     assert take_census(store.redis).deliveries == {"dead": 1}
     assert receiver.got.empty()
 
@@ -456,16 +464,16 @@ def test_an_event_of_a_tenant_is_sent_before_the_many_that_wait_for_another(
 ) -> None:
     other = Store.of(redis, "other")
     hooks = [{"url": f"http://127.0.0.1:{receiver.port}/{name}", "secret": SECRET} for name in ("many", "one")]
-    many, one = monitor(store, "many", hooks=hooks[:1]), monitor(other, "one", hooks=hooks[1:])
+    many, few = monitor(store, "many", hooks=hooks[:1]), monitor(other, "one", hooks=hooks[1:])
     receiver.will(*[_never(receiver)] * MOST_TO_TARGET)
     for seed in range(20):
         asked(store, many, str(seed))
     flags = ("--webhook-hosts", HOSTS, "--webhook-private-addresses", PRIVATE)
     with supervisor(redis_url, tmp_path / "worker.log", *flags):
         assert {receiver.next().path for _ in range(MOST_TO_TARGET)} == {"/many"}
-        (record,) = asked(other, one)
+        (record,) = asked(other, few)
         assert receiver.next().path == "/one"
-        until(redis, lambda: of(other, one).get(record.id).status == "succeeded")
+        until(redis, lambda: of(other, few).get(record.id).status == "succeeded")
         receiver.over.set()
 
 
@@ -487,10 +495,10 @@ def test_targets_that_trickle_headers_to_one_tenant_delay_no_event_of_another(
         for _ in range(MOST_TO_TARGET):
             assert receiver.next()
         url = f"http://127.0.0.1:{quick.port}/"
-        one = monitor(other, "one", hooks=[{"url": url, "secret": SECRET}])
+        quiet = monitor(other, "one", hooks=[{"url": url, "secret": SECRET}])
         own = monitor(store, "own", hooks=[{"url": url, "secret": SECRET}])
         for seed in range(20):
-            asked(other, one, str(seed))
+            asked(other, quiet, str(seed))
             asked(store, own, str(seed))
         for _ in range(40):
             quick.next()
@@ -526,8 +534,8 @@ def test_an_https_receiver_needs_a_certificate_for_its_name(store: Store, certif
         other = monitor(store, "other", hooks=[{"url": url.replace(NAME, "127.0.0.1"), "secret": SECRET}])
         (refused,) = asked(store, other)
         assert attempt(store, other.id, refused.id, means(trust=trust))
-    assert [each.error or each.status for each in of(store, watched).get(record.id).attempts] == ["tls-failed", 204]
-    assert [each.error for each in of(store, other).get(refused.id).attempts] == ["tls-failed"]
+    assert outcomes(store, watched, record) == ["tls-failed", 204]
+    assert outcomes(store, other, refused) == ["tls-failed"]
 
 
 @pytest.mark.slow
@@ -551,8 +559,7 @@ def test_a_worker_that_is_killed_while_it_sends_leaves_it_to_the_next_under_the_
     assert owner
     assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
     assert second.headers["webhook-signature"] == signature(SECRET, second.headers, second.body)
-    attempts = of(store, watched).get(record.id).attempts
-    assert [each.error or each.status for each in attempts] == ["interrupted", 204]
+    assert outcomes(store, watched, record) == ["interrupted", 204]
     text = log.read_text()
     assert "deliver" in text
     assert HUSH not in text
@@ -573,8 +580,7 @@ def admitting(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
 def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     admitting: httpx.Client, store: Store
 ) -> None:
-    made = admitting.post("/monitors", json=BODY)
-    assert made.status_code == 201, made.text
+    created = text_of(admitting.post("/monitors", json=BODY), 201)
     again = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"})
     first = admitting.post("/monitors/live/hooks/pager/test", headers={"Idempotency-Key": "t"}).json()
     assert (again.status_code, first) == (202, again.json())
@@ -584,7 +590,7 @@ def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     for _ in range(PLAN.attempts):
         attempt(store, uid, first["id"], Means(Sender(Targets()), PLAN))
     listed = admitting.get("/monitors/live/deliveries", params={"limit": 1})
-    assert [item["id"] for item in listed.json()["items"]] == [second["id"]]
+    assert [delivery["id"] for delivery in listed.json()["items"]] == [second["id"]]
     (other,) = admitting.get(listed.links["next"]["url"]).json()["items"]
     assert (other["id"], other["status"], other["last"]["error"]) == (first["id"], "dead", "not-admitted")
     (dead,) = admitting.get("/monitors/live/deliveries", params={"status": "dead"}).json()["items"]
@@ -594,7 +600,7 @@ def test_over_http_hooks_are_tested_and_dead_letters_listed_and_sent_again(
     assert (sent.status_code, sent.json()["status"]) == (202, "pending")
     assert admitting.get(f"/monitors/live/deliveries/{first['id']}").json() == sent.json()
     everything = [admitting.get(path).text for path in ("/monitors", "/monitors/live/definition", "/metrics")]
-    everything += [made.text, sent.text, listed.text]
+    everything += [created, sent.text, listed.text]
     assert not [text for text in everything if HUSH in text or SECRET in text]
 
 
@@ -628,9 +634,8 @@ def test_over_http_a_hook_that_is_not_admitted_is_refused_and_not_repeated(
         assert HUSH not in answer.text
     assert "webhook_hosts is empty" in responses[-1].text
     for wrong in ({"secret": HUSH * 50}, {"secret": HUSH}, {"url": "https://x/" + HUSH * 300}):
-        refused = patched(admitting, "/monitors/live", {"hooks": [PAGER | wrong]})
-        assert refused.status_code == 422
-        assert HUSH not in refused.text
+        refused = text_of(patched(admitting, "/monitors/live", {"hooks": [PAGER | wrong]}), 422)
+        assert HUSH not in refused
 
 
 @pytest.mark.slow

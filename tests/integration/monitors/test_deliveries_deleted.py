@@ -42,7 +42,7 @@ def test_no_delivery_is_created_for_a_monitor_that_was_deleted_since_it_was_read
 
 def test_no_delivery_is_created_for_a_hook_that_was_removed_since_it_was_read(store: Store) -> None:
     watched = monitor(store, hooks=[HOOK, HOOK | {"name": "other"}])
-    store.monitors.patch(watched.name, lambda found: found.model_copy(update={"hooks": watched.hooks[1:]}))
+    store.monitors.patch(watched.name, lambda stored: stored.model_copy(update={"hooks": watched.hooks[1:]}))
     with pytest.raises(UnknownHook):
         _test_event(store, watched)
     assert store.redis.keys(_LEFT) == []
@@ -76,6 +76,6 @@ def test_a_hook_is_tested_while_its_monitor_is_deleted(redis: Redis, redis_url: 
             api.post("/monitors", json=body).raise_for_status()
             tests = [threads.submit(api.post, "/monitors/live/hooks/pager/test") for _ in range(3)]
             api.delete("/monitors/live").raise_for_status()
-            answers = [(each.result().status_code, each.result().json().get("type")) for each in tests]
+            answers = [(request.result().status_code, request.result().json().get("type")) for request in tests]
             assert set(answers) <= {(202, None), (404, "/problems/unknown-monitor")}
             assert redis.keys(_LEFT) == []

@@ -9,22 +9,19 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.looks import look_at, reference_state
+from backend.monitors.looks import reference_state
 from backend.monitors.rules.drift import DRIFT, RememberedCounts, look_at_drift
 from backend.store.clock import at
 from backend.store.errors import NoAlarm
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
-from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.monitoring.tally import Tally, merged, tally_of
-from schemas.base import DAY
 from schemas.monitor_alarms import AlarmData, Standing
-from schemas.monitor_rules import DriftRule, RuleState
+from schemas.monitor_rules import DriftRule
 from schemas.monitors import MonitorRecord, ReferenceSpec
-from tests.integration.monitors.stored import monitor, put_reference
-from tests.integration.monitors.streams import BEGAN, HOUR, pour
+from tests.integration.monitors.stored import put_reference
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
 from tests.integration.responses import patched
 
 RULE = {"kind": "drift", "alpha": 0.01}
@@ -38,51 +35,43 @@ def drawn(n: int, seed: int, power: float = 1.0, label: int = 0) -> Tally:
     return tally_of(p, np.full(n, label, dtype=np.int8))
 
 
-def made(store: Store, **changes: Any) -> MonitorRecord:
-    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "horizon": DAY, "retention": 10 * DAY}
-    record = monitor(store, bucket=int(HOUR), rules=[RULE], reference=BATCH, **fields | changes)
+def new_monitor(store: Store, **changes: Any) -> MonitorRecord:
+    fields: dict[str, Any] = {"windows": [{"name": "hours", "seconds": 7200}], "rules": [RULE], "reference": BATCH}
+    record = begun(store, **fields | changes)
     put_reference(store, record.id, drawn(10_000, 99))
-    return Definitions(store.redis, store.keys).patch(
-        record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
-    )
-
-
-def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> RuleState:
-    now = pour(store, record, hour, tally)
-    look_at(store, Definitions(store.redis, store.keys).get(record.name), now)
-    return Standings(store.redis, store.keys, record).read().rules["drift"]
+    return record
 
 
 def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
-    record = made(store)
+    record = new_monitor(store)
     for hour in range(5):
         assert looked(store, record, hour, drawn(1000, hour)).status == "ok"
     for hour in range(5, 9):
         state = looked(store, record, hour, drawn(1000, hour, 1.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 9000)
-    found = state.drift
-    assert found is not None
-    assert found.largest >= found.bound == pytest.approx(np.log(100.0))
-    assert found.since.startswith("2023-11-15T03:00") or found.since.startswith("2023-11-15T02:00")
-    assert found.share > found.reference_share or found.low > 0.0
-    assert "of the predictions are from" in found.message
-    events = Standings(store.redis, store.keys, record).events(PageRequest(10)).items
+    drift = state.drift
+    assert drift is not None
+    assert drift.largest >= drift.bound == pytest.approx(np.log(100.0))
+    assert drift.since.startswith("2023-11-15T03:00") or drift.since.startswith("2023-11-15T02:00")
+    assert drift.share > drift.reference_share or drift.low > 0.0
+    assert "of the predictions are from" in drift.message
+    events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.alarm.raised"]
     data = events[0].data
     assert isinstance(data, AlarmData)
-    assert (data.kind, data.bound) == ("drift", found.bound)
+    assert (data.kind, data.bound) == ("drift", drift.bound)
     assert data.value is not None
-    assert data.value >= found.bound
+    assert data.value >= drift.bound
     assert data.drift is not None
-    audit = Standings(store.redis, store.keys, record).audit(PageRequest(10)).items
-    assert [(entry.action, entry.detail) for entry in audit] == [("alarm-raised", data.drift.message)]
+    audit = [(entry.action, entry.detail) for entry in entries_of(store, record)]
+    assert audit == [("alarm-raised", data.drift.message)]
 
 
 def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
-    record = made(store, recalibration={"policy": "propose"})
+    record = new_monitor(store, recalibration={"policy": "propose"})
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
     assert state.status == "alarm"
-    assert not Standings(store.redis, store.keys, record).read().asked  # a challenger would not help
+    assert not standing_of(store, record).asked  # a challenger would not help
     for hour in range(1, 4):
         assert looked(store, record, hour, drawn(20_000, hour)).status == "alarm"
     now = BEGAN + 4 * HOUR
@@ -98,7 +87,7 @@ def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(
 
 
 def test_predictions_without_a_label_count_once(store: Store) -> None:
-    record = made(store)
+    record = new_monitor(store)
     p = np.random.default_rng(3).beta(2.0, 2.0, 3000) ** 1.6
     ledger = Ledger(store.redis, store.keys, record)
     zeros, ones = np.zeros(3000, dtype=np.int8), np.ones(3000, dtype=np.int8)
@@ -120,21 +109,21 @@ def test_predictions_without_a_label_count_once(store: Store) -> None:
 
 
 def test_dropped_buckets_never_raise_the_evidence_of_the_others(store: Store) -> None:
-    record = made(store)
+    record = new_monitor(store)
     for hour in range(4):
         pour(store, record, hour, drawn(500, hour, 1.1))
     ledger, rule = Ledger(store.redis, store.keys, record), record.rules[0]
     assert isinstance(rule, DriftRule)
     state, reference, now = DRIFT.begin(rule, None, record), drawn(2000, 99), BEGAN + 4 * HOUR
-    found = []
+    evidence = []
     for before in range(FIRST, FIRST + 4):
         ledger.buckets.drop(before)
-        found.append(look_at_drift(ledger.buckets, record, reference, state, RememberedCounts(), now).found.log_e)
-    assert found == sorted(found, reverse=True)
+        evidence.append(look_at_drift(ledger.buckets, record, reference, state, RememberedCounts(), now).found.log_e)
+    assert evidence == sorted(evidence, reverse=True)
 
 
 def test_the_rule_is_paused_when_the_map_changes_until_a_new_reference_is_set(store: Store) -> None:
-    record = made(store).model_copy(update={"map": "m@champion"})
+    record = new_monitor(store).model_copy(update={"map": "m@champion"})
     first = reference_state(record, None, "map_1")
     assert reference_state(record, first, "map_2") == first
     other = record.model_copy(update={"reference": ReferenceSpec(batch="batch_1")})
@@ -162,7 +151,7 @@ def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
 
 
 def test_a_reference_without_rows_is_a_reason(store: Store) -> None:
-    record = made(store)
+    record = new_monitor(store)
     put_reference(store, record.id, None)
     state = looked(store, record, 0, drawn(100, 1))
     assert (state.status, state.reason) == ("unknown", "the reference has no labelled rows")
@@ -170,12 +159,16 @@ def test_a_reference_without_rows_is_a_reason(store: Store) -> None:
 
 def test_standings_of_earlier_versions_load_unchanged() -> None:
     stored = '{"format":1,"rules":{"evidence":{"rule":"evidence","kind":"evidence","status":"ok"}},"asked":[]}'
-    found = Standing.model_validate_json(stored)
-    assert (found.reference, found.rules["evidence"].drift, found.rules["evidence"].reason) == (None, None, None)
+    standing = Standing.model_validate_json(stored)
+    assert (standing.reference, standing.rules["evidence"].drift, standing.rules["evidence"].reason) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: httpx.Client) -> None:
-    record = made(store)
+    record = new_monitor(store)
     put_reference(store, record.id, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
     assert state.drift is not None

@@ -50,8 +50,8 @@ def _create(api: httpx.Client, *, event: float = 1.0, reference: bool = True, **
 
 
 def _window(api: httpx.Client, **query: Any) -> dict[str, Any]:
-    found: dict[str, Any] = body_of(api.get("/monitors/inbox", params=query))["windows"][0]
-    return found
+    window: dict[str, Any] = body_of(api.get("/monitors/inbox", params=query))["windows"][0]
+    return window
 
 
 def _waiting(api: httpx.Client, p: list[float]) -> list[str]:
@@ -68,15 +68,15 @@ def test_figures_are_estimated_before_the_first_label_and_compared_with_labels_l
     before = _window(api)["estimates"]
     assert (before["status"], before["rows"], before["labelled"]) == ("estimated", 4000, 0)
     assert set(before["figures"]) == FIGURES
-    assert all(one["realised"] is None for one in before["figures"].values())
+    assert all(figure["realised"] is None for figure in before["figures"].values())
     _send(api, "labels", ids=ids, labels=y)
     after = _window(api)["estimates"]
     assert (after["status"], after["rows"], after["labelled"]) == ("estimated", 4000, 4000)
     accuracy = float(np.mean((np.array(p) >= 0.5) == np.array(y)))
     assert after["figures"]["accuracy"]["realised"] == pytest.approx(accuracy, abs=1e-12)
-    for name, one in after["figures"].items():
-        assert one["estimated"] == pytest.approx(before["figures"][name]["estimated"], abs=1e-9)
-        assert one["interval"][0] < one["realised"] < one["interval"][1]
+    for name, figure in after["figures"].items():
+        assert figure["estimated"] == pytest.approx(before["figures"][name]["estimated"], abs=1e-9)
+        assert figure["interval"][0] < figure["realised"] < figure["interval"][1]
     assert np.sum(after["confusion"]) == pytest.approx(4000.0)
     assert np.sum(after["confusion_realised"]) == 4000
     low, high, seen = (np.array(after[f"confusion_{end}"]) for end in ("low", "high", "realised"))
@@ -89,8 +89,8 @@ def test_labels_of_some_rows_leave_the_estimate_of_all(api: httpx.Client) -> Non
     p, y = _drawn(2000, 3)
     ids = _waiting(api, p)
     _send(api, "labels", ids=ids[:500], labels=y[:500])
-    found = _window(api)["estimates"]
-    assert (found["rows"], found["labelled"]) == (2000, 500)
+    estimates = _window(api)["estimates"]
+    assert (estimates["rows"], estimates["labelled"]) == (2000, 500)
 
 
 @pytest.mark.slow
@@ -100,21 +100,21 @@ def test_late_labels_that_reject_the_calibration_withhold_the_estimates(api: htt
     ids = _waiting(api, p)
     assert _window(api)["estimates"]["status"] == "estimated"
     _send(api, "labels", ids=ids, labels=y)
-    found = _window(api)["estimates"]
-    assert found["status"] == "withheld"
-    assert found["reason"] == "labels that arrived later reject the calibration of the reference at alpha = 0.01"
-    assert found["figures"]["accuracy"]["estimated"] is None
-    assert found["figures"]["accuracy"]["realised"] is not None
-    assert found["confusion"] is None
+    estimates = _window(api)["estimates"]
+    assert estimates["status"] == "withheld"
+    assert estimates["reason"] == "labels that arrived later reject the calibration of the reference at alpha = 0.01"
+    assert estimates["figures"]["accuracy"]["estimated"] is None
+    assert estimates["figures"]["accuracy"]["realised"] is not None
+    assert estimates["confusion"] is None
 
 
 def test_without_a_reference_or_with_a_small_one_estimates_are_withheld(api: httpx.Client) -> None:
     _create(api, reference=False)
     p, _ = _drawn(100, 5)
     _waiting(api, p)
-    found = _window(api)
-    assert found["estimates"]["reason"] == "the monitor has no reference"
-    assert found["drift"]["reason"] == "the monitor has no reference"
+    window = _window(api)
+    assert window["estimates"]["reason"] == "the monitor has no reference"
+    assert window["drift"]["reason"] == "the monitor has no reference"
     small = api.post("/batches", json={"predictions": [0.2, 0.7] * 20, "labels": [0, 1] * 20}).json()["id"]
     patched(api, "/monitors/inbox", {"reference": {"batch": small}}).raise_for_status()
     reason = _window(api)["estimates"]["reason"]
@@ -128,19 +128,19 @@ def test_a_reference_whose_parts_have_one_class_withholds_the_estimates(api: htt
     _create(api, reference=False)
     patched(api, "/monitors/inbox", {"reference": {"batch": batch}}).raise_for_status()
     _waiting(api, p[:100])
-    found = _window(api)["estimates"]
-    assert (found["status"], "one class" in found["reason"]) == ("withheld", True)
+    estimates = _window(api)["estimates"]
+    assert (estimates["status"], "one class" in estimates["reason"]) == ("withheld", True)
 
 
 def test_the_threshold_decides_and_must_be_a_fraction(api: httpx.Client) -> None:
     _create(api)
     p, y = _drawn(1000, 6)
     _send(api, "rows", predictions=p, labels=y)
-    found = _window(api, threshold=0.2)["estimates"]
+    estimates = _window(api, threshold=0.2)["estimates"]
     decided = np.array(p) >= 0.2
     recall = float(np.mean(decided[np.array(y) == 1]))
-    assert found["threshold"] == 0.2
-    assert found["figures"]["recall"]["realised"] == pytest.approx(recall, abs=0.01)  # rows of a cell are together
+    assert estimates["threshold"] == 0.2
+    assert estimates["figures"]["recall"]["realised"] == pytest.approx(recall, abs=0.01)  # rows of a cell are together
     for wrong in ("0", "1", "nan", "-1", "x"):
         assert api.get("/monitors/inbox", params={"threshold": wrong}).status_code == 422
 
@@ -153,29 +153,29 @@ def test_a_monitor_of_confidences_has_figures_of_the_decision_and_says_which_it_
     _create(api, reference=False, n_classes=3)
     patched(api, "/monitors/inbox", {"reference": {"batch": stored["id"]}}).raise_for_status()
     _send(api, "rows", predictions=probs[2000:].tolist(), labels=labels[2000:].tolist())
-    found = _window(api)["estimates"]
-    assert found["status"] == "estimated"
-    assert set(found["figures"]) == {"accuracy", "auroc", "brier", "log-loss"}
+    estimates = _window(api)["estimates"]
+    assert estimates["status"] == "estimated"
+    assert set(estimates["figures"]) == {"accuracy", "auroc", "brier", "log-loss"}
     accuracy = float(np.mean(probs[2000:].argmax(axis=1) == labels[2000:]))
-    assert found["figures"]["accuracy"]["realised"] == pytest.approx(accuracy)
-    assert set(found["not_applicable"]) == {"precision", "recall", "f1", "confusion"}
-    assert found["confusion"] is None
+    assert estimates["figures"]["accuracy"]["realised"] == pytest.approx(accuracy)
+    assert set(estimates["not_applicable"]) == {"precision", "recall", "f1", "confusion"}
+    assert estimates["confusion"] is None
 
 
 def test_the_class_of_a_lower_rank_is_not_a_decision(api: httpx.Client) -> None:
     _create(api, reference=False, n_classes=3, reduction="top:2")
-    found = _window(api)["estimates"]
-    assert found["status"] == "not-applicable"
-    assert found["figures"] == {}
+    estimates = _window(api)["estimates"]
+    assert estimates["status"] == "not-applicable"
+    assert estimates["figures"] == {}
 
 
 def test_a_window_of_rows_estimates_the_labelled_rows(api: httpx.Client) -> None:
     _create(api, windows=[{"name": "last", "rows": 1000}])
     p, y = _drawn(3000, 8)
     _send(api, "rows", predictions=p, labels=y)
-    found = _window(api)["estimates"]
-    assert found["status"] == "estimated"
-    assert found["rows"] == found["labelled"] >= 1000
+    estimates = _window(api)["estimates"]
+    assert estimates["status"] == "estimated"
+    assert estimates["rows"] == estimates["labelled"] >= 1000
 
 
 @pytest.mark.slow
@@ -212,9 +212,9 @@ def test_predictions_of_an_older_version_have_no_tally_and_the_estimate_says_so(
     Writer(redis, "inbox").predicted(50, time.time())
     p, _ = _drawn(200, 11)
     _waiting(api, p)
-    found = _window(api)["estimates"]
-    assert found["status"] == "withheld"
-    assert found["reason"] == "50 predictions of the window were counted by a version that stored no tally of them"
+    estimates = _window(api)["estimates"]
+    assert estimates["status"] == "withheld"
+    assert estimates["reason"] == "50 predictions of the window were counted by a version that stored no tally of them"
 
 
 def test_a_prediction_that_is_sent_or_labelled_again_is_estimated_once(api: httpx.Client) -> None:
@@ -226,8 +226,8 @@ def test_a_prediction_that_is_sent_or_labelled_again_is_estimated_once(api: http
     _send(api, "labels", ids=ids[:200], labels=y[:200])
     _send(api, "labels", ids=["early"], labels=[1])
     _send(api, "predictions", ids=["early"], predictions=[0.9])
-    found = _window(api)["estimates"]
-    assert (found["rows"], found["labelled"]) == (501, 201)
+    estimates = _window(api)["estimates"]
+    assert (estimates["rows"], estimates["labelled"]) == (501, 201)
 
 
 def test_drift_of_the_predictions_is_found_without_labels(api: httpx.Client) -> None:
@@ -239,9 +239,9 @@ def test_drift_of_the_predictions_is_found_without_labels(api: httpx.Client) -> 
     assert calm["level"] > 0.05
     moved = (np.array(p) ** 2).tolist()
     _send(api, "predictions", ids=[f"moved-{i}" for i in range(2000)], predictions=moved)
-    found = _window(api)["drift"]
-    assert found["level"] < 1e-6
-    assert found["window_share"] != found["reference_share"]
+    drift = _window(api)["drift"]
+    assert drift["level"] < 1e-6
+    assert drift["window_share"] != drift["reference_share"]
 
 
 def test_a_deleted_monitor_leaves_no_tallies_of_predictions(api: httpx.Client, redis: Redis) -> None:
@@ -282,24 +282,24 @@ def test_weights_of_reference_rows_correct_the_estimates_of_a_window(api: httpx.
     ids = _waiting(api, new_p.tolist())
     ratios = calibrant.density_ratios(old[:, None], new[:, None])
     batch = _store(api, predictions=old_p, labels=old_y, weights=ratios, weights_kind="importance")
-    plain, found = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
+    plain, weighted = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
     assert (plain["reference"], plain["effective"]) == (None, None)
-    assert found["reference"] == batch
+    assert weighted["reference"] == batch
     estimator = calibrant.fit_performance_estimator(old_p, old_y, weights=ratios)
-    assert found["effective"] == pytest.approx(estimator.effective, rel=1e-9)
-    for name, one in estimator.estimate(new_p).figures.items():
-        assert found["figures"][name]["estimated"] == pytest.approx(one.value, rel=1e-3)
+    assert weighted["effective"] == pytest.approx(estimator.effective, rel=1e-9)
+    for name, figure in estimator.estimate(new_p).figures.items():
+        assert weighted["figures"][name]["estimated"] == pytest.approx(figure.value, rel=1e-3)
     realised = float(np.mean((new_p >= 0.5) == new_y))
-    low, high = found["figures"]["accuracy"]["interval"]
+    low, high = weighted["figures"]["accuracy"]["interval"]
     assert low < realised < high
     assert not plain["figures"]["accuracy"]["interval"][0] < realised < plain["figures"]["accuracy"]["interval"][1]
     _send(api, "labels", ids=ids, labels=new_y.tolist())
-    plain, found = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
-    assert (plain["status"], found["status"]) == ("withheld", "estimated")
-    assert found["figures"]["accuracy"]["realised"] == pytest.approx(realised)
+    plain, weighted = (_window(api, **query)["estimates"] for query in ({}, {"reference": batch}))
+    assert (plain["status"], weighted["status"]) == ("withheld", "estimated")
+    assert weighted["figures"]["accuracy"]["realised"] == pytest.approx(realised)
 
 
-def test_weighted_rows_of_confidences(api: httpx.Client) -> None:
+def test_confidences_are_estimated_from_weighted_rows(api: httpx.Client) -> None:
     random = np.random.default_rng(23)
     z = random.normal(size=(3000, 3)) * 1.5
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
@@ -308,9 +308,9 @@ def test_weighted_rows_of_confidences(api: httpx.Client) -> None:
     _send(api, "predictions", ids=[f"row-{i}" for i in range(1000)], predictions=p[:1000].tolist())
     weights = random.uniform(0.5, 2.0, 3000)
     batch = _store(api, predictions=p, labels=y, weights=weights, weights_kind="importance")
-    found = _window(api, reference=batch)["estimates"]
-    assert found["status"] == "estimated"
-    assert found["figures"]["accuracy"]["estimated"] == pytest.approx(p[:1000].max(axis=1).mean(), abs=0.03)
+    estimates = _window(api, reference=batch)["estimates"]
+    assert estimates["status"] == "estimated"
+    assert estimates["figures"]["accuracy"]["estimated"] == pytest.approx(p[:1000].max(axis=1).mean(), abs=0.03)
 
 
 @pytest.mark.parametrize("n", [199, 200])
@@ -362,12 +362,12 @@ def test_weighted_rows_that_do_not_fit_are_refused_at_the_field(api: httpx.Clien
         assert text in answer.text
         if status == 422:
             assert answer.json()["errors"][0]["parameter"] == "reference", answer.text
-    found = api.get("/monitors/inbox", params={"reference": fitting, "windows": "hour"}).json()["windows"]
-    assert found[0]["estimates"]["reason"] == "the window has no predictions"
+    readings = api.get("/monitors/inbox", params={"reference": fitting, "windows": "hour"}).json()["windows"]
+    assert readings[0]["estimates"]["reason"] == "the window has no predictions"
     one_class = _store(api, predictions=p, labels=np.zeros(300, int))
     _waiting(api, [0.2, 0.7])
-    found = api.get("/monitors/inbox", params={"reference": one_class, "windows": "hour"}).json()["windows"]
-    assert "one class" in found[0]["estimates"]["reason"]
+    readings = api.get("/monitors/inbox", params={"reference": one_class, "windows": "hour"}).json()["windows"]
+    assert "one class" in readings[0]["estimates"]["reason"]
 
 
 @pytest.mark.parametrize("weights", [[0.0] * 100 + [1.0] * 200, [1e-300] + [1e300] * 299])
@@ -376,9 +376,9 @@ def test_rows_without_weight_do_not_count(api: httpx.Client, weights: list[float
     _waiting(api, [0.2, 0.7] * 50)
     _, p, y = _shifted(300, 26, 0.5)
     batch = _store(api, predictions=p, labels=y, weights=weights, weights_kind="importance")
-    found = _window(api, reference=batch)["estimates"]
-    assert found["status"] == "estimated"
-    assert found["effective"] == pytest.approx(sum(weight > 0.5 for weight in weights))
+    estimates = _window(api, reference=batch)["estimates"]
+    assert estimates["status"] == "estimated"
+    assert estimates["effective"] == pytest.approx(sum(weight > 0.5 for weight in weights))
 
 
 def test_rows_of_which_one_has_weight_are_refused(api: httpx.Client) -> None:
@@ -400,10 +400,10 @@ def test_rows_of_which_one_has_weight_are_refused(api: httpx.Client) -> None:
 
 def test_a_monitor_of_regression_takes_no_weighted_rows(api: httpx.Client) -> None:
     forecast = {"kind": "normal"}
-    made = api.post(
+    created = api.post(
         "/monitors", json={"name": "inbox", "prediction_kind": "regression", "forecast": forecast, "rules": []}
     )
-    assert made.status_code == 201, made.text
+    assert created.status_code == 201, created.text
     _, p, y = _shifted(300, 27, 0.5)
     answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
     assert answer.status_code == 422

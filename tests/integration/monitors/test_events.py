@@ -14,7 +14,7 @@ from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
 from service.settings import Settings
 from tests.integration.conftest import serving
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 
 HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
 #: As KServe's logger sends them, whatever the content type of the inference request was.
@@ -49,8 +49,8 @@ def ledger(store: Store) -> Ledger:
 
 
 def event(kind: str, data: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
-    given = {"specversion": "1.0", "id": name, "source": "/tests", "type": f"com.calibrant.{kind}", "data": data}
-    return given | attributes
+    fields = {"specversion": "1.0", "id": name, "source": "/tests", "type": f"com.calibrant.{kind}", "data": data}
+    return fields | attributes
 
 
 def post(api: httpx.Client, body: Any, headers: dict[str, str], query: str = "") -> httpx.Response:
@@ -60,7 +60,7 @@ def post(api: httpx.Client, body: Any, headers: dict[str, str], query: str = "")
 
 def labelled(api: httpx.Client, *ids: str) -> int:
     """How many of these ids are those of predictions that waited for a label."""
-    rows = [{"id": one, "label": 1} for one in ids]
+    rows = [{"id": name, "label": 1} for name in ids]
     return int(api.post("/monitors/m/labels", json={"rows": rows}).json()["joined"])
 
 
@@ -93,7 +93,7 @@ def test_a_batch_is_taken_in_its_order(ledger: Ledger, api: httpx.Client) -> Non
     answer = answered(post(api, batch, {"content-type": "application/cloudevents-batch+json"}))
     refusals = answer.pop("refusals")
     assert answer == {"accepted": 3, "joined": 1, "refused": 1, "ignored": 1}
-    assert [(one["row"], one["code"]) for one in refusals] == [(2, "invalid-label")]
+    assert [(refusal["row"], refusal["code"]) for refusal in refusals] == [(2, "invalid-label")]
 
 
 BATCH = {"content-type": "application/cloudevents-batch+json"}
@@ -103,7 +103,7 @@ BATCH = {"content-type": "application/cloudevents-batch+json"}
     "bad",
     [5, {}, event("rows", {"prediction": 0.5, "label": 1}, ""), event("rows", None, data_base64="%")]
     + [event("rows", {"prediction": 0.5, "label": 1}, data_base64=base64.b64encode(b'{"prediction": 0.5}').decode())]
-    + [event("predictions", data) for data in ([1], None, 0.5, {"rows": 5}, {"rows": [], "more": 1})],
+    + [event("predictions", body) for body in ([1], None, 0.5, {"rows": 5}, {"rows": [], "more": 1})],
 )
 def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
     ledger: Ledger, api: httpx.Client, bad: Any
@@ -111,7 +111,7 @@ def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
     good = [event("rows", {"prediction": p, "label": 1}, f"g{p}") for p in (0.25, 0.5)]
     answer = answered(post(api, [good[0], bad, good[1]], BATCH))
     assert (answer["accepted"], answer["refused"]) == (2, 1)
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "unreadable")]
+    assert refusals_of(answer) == [(1, "unreadable")]
     assert counted(ledger) == 2
 
 
@@ -133,15 +133,15 @@ def test_the_same_id_of_two_sources_is_one_row_or_by_source_two(ledger: Ledger, 
 
 
 def test_binary_mode_and_data_in_base64_say_the_same(ledger: Ledger, api: httpx.Client) -> None:
-    data = json.dumps({"prediction": 0.25}).encode()
+    body = json.dumps({"prediction": 0.25}).encode()
     headers = {
         "ce-specversion": "1.0",
         "ce-id": "%C3%A9%20%22",
         "ce-source": "/t",
         "ce-type": "com.calibrant.predictions",
     }
-    assert answered(post(api, data, headers | {"content-type": "application/json"})) == {"accepted": 1}
-    encoded = event("predictions", None, 'é "', data_base64=base64.b64encode(data).decode())
+    assert answered(post(api, body, headers | {"content-type": "application/json"})) == {"accepted": 1}
+    encoded = event("predictions", None, 'é "', data_base64=base64.b64encode(body).decode())
     assert answered(post(api, encoded, EVENT)) == {"duplicates": 1}
 
 
@@ -207,8 +207,8 @@ def test_vectors_are_taken_by_a_monitor_of_their_classes(store: Store, api: http
     assert answered(post(api, {"outputs": outputs}, KSERVE)) == {"accepted": 2}
     labels = [{"id": f"{KSERVE['ce-id']}/{i}", "label": 2} for i in range(2)]
     api.post("/monitors/m/labels", json={"rows": labels})
-    found = ledger.buckets.tally(0, 2**31).event()
-    assert (found.p.tolist(), found.y.tolist()) == ([0.5, 0.75], [0, 1])
+    event_rows = ledger.buckets.tally(0, 2**31).event()
+    assert (event_rows.p.tolist(), event_rows.y.tolist()) == ([0.5, 0.75], [0, 1])
 
 
 @pytest.mark.parametrize(

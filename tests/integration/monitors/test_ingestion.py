@@ -12,7 +12,7 @@ from backend.monitors.outcomes import DELAY_FIELDS, delay_bins
 from backend.store.clock import at
 from backend.store.monitors.ids import NO_GROUP
 from backend.store.store import Store
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 
 
 def test_labelled_rows_are_counted_at_once_and_once(store: Store, api: httpx.Client) -> None:
@@ -46,7 +46,10 @@ def test_a_contradicting_label_is_reported_and_not_counted(store: Store, api: ht
     again = {"rows": [{"id": "a", "label": 1}, {"id": "w", "label": 0}, {"id": "a", "label": 0}]}
     answer = answered(api.post("/monitors/m/labels", json=again))
     assert (answer["contradicted"], answer["duplicates"]) == (2, 1)
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "contradicted"), (1, "contradicted")]
+    assert refusals_of(answer) == [
+        (0, "contradicted"),
+        (1, "contradicted"),
+    ]
     assert ledger.buckets.tally(0, 2**31).event().y.tolist() == [0]
 
 
@@ -114,7 +117,7 @@ def test_rows_are_counted_in_the_bucket_of_their_time(store: Store, api: httpx.C
     ]
     assert answered(api.post("/monitors/m/rows", json={"rows": rows}))["joined"] == 10
     counts = ledger.buckets.counts_by_bucket(0, 2**31)
-    assert [one["joined"] for one in counts.values()] == [5, 5]
+    assert [bucket["joined"] for bucket in counts.values()] == [5, 5]
     assert max(counts) - min(counts) == 2
 
 
@@ -142,9 +145,9 @@ def test_the_reserved_group_name_is_refused_and_an_empty_name_means_no_group(sto
     rows = [{"prediction": 0.25, "label": 1, "group": name} for name in names]
     answer = answered(api.post("/monitors/m/rows", json={"rows": rows}))
     assert (answer["accepted"], answer["refused"], answer["other_group"]) == (11, 7, 2)
-    assert {one["code"] for one in answer["refusals"]} == {"invalid-group"}
+    assert {refusal["code"] for refusal in answer["refusals"]} == {"invalid-group"}
     groups = api.get("/monitors/m").json()["windows"][0]["groups"]
-    assert {name: one["rows"] for name, one in groups.items()} == {"x": 5, "y": 3, "(other)": 2}
+    assert {name: group["rows"] for name, group in groups.items()} == {"x": 5, "y": 3, "(other)": 2}
     assert len(ledger.buckets.tally(0, 2**31).of_group(NO_GROUP)) == 1
 
 

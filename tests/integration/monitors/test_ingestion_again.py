@@ -49,12 +49,12 @@ class CutOff(UnixDomainSocketConnection):
     breaks = 0
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        found = super().read_response(*args, **options)
-        if isinstance(found, list) and found[:1] == [b"done"]:
+        response = super().read_response(*args, **options)
+        if isinstance(response, list) and response[:1] == [b"done"]:
             CutOff.breaks += 1
             if CutOff.breaks % 2:
                 raise Broken("cut off")
-        return found
+        return response
 
 
 @pytest.mark.parametrize("seed", [None, "s"])
@@ -130,5 +130,5 @@ def test_a_look_is_scheduled_after_rows_were_counted(store: Store, api: httpx.Cl
 
 
 def _asked(store: Store) -> list[str]:
-    found: Any = store.redis.zrange(Shared.chores_due(), 0, -1)
-    return [one.decode() for one in found]
+    names: Any = store.redis.zrange(Shared.chores_due(), 0, -1)
+    return [name.decode() for name in names]

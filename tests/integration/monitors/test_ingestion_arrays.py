@@ -14,7 +14,7 @@ import pytest
 
 from backend.store.store import Store
 from tests.body_formats import ARROW, NPZ
-from tests.integration.monitors.monitored import answered, monitored
+from tests.integration.monitors.monitored import answered, monitored, refusals_of
 from tests.packed import arrow, npz
 
 NONE = np.zeros(0)
@@ -40,7 +40,7 @@ def test_an_empty_request_is_accepted(store: Store, api: httpx.Client, kind: Any
 def _invalid(response: httpx.Response) -> list[tuple[int, str]]:
     answer = answered(response)
     assert answer["accepted"] == 1
-    return [(one["row"], one["code"]) for one in answer["refusals"]]
+    return refusals_of(answer)
 
 
 def test_an_invalid_time_refuses_its_row(store: Store, api: httpx.Client) -> None:

@@ -21,12 +21,10 @@ from tests.body_formats import (
     PARQUET,
     WITH_NULL,
     WRITE_ROWS,
-    arrow_of,
     columns_of,
-    npz_of,
-    parquet_of,
 )
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
+from tests.packed import arrow, npz, parquet
 
 N = 600
 
@@ -35,7 +33,7 @@ def rows() -> list[dict[str, Any]]:
     """Rows with every field, some of them without some, and three that are refused."""
     rng = np.random.default_rng(3)
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
-    made: list[dict[str, Any]] = [
+    documents: list[dict[str, Any]] = [
         {
             "id": f"идентификатор-{i}" if i % 7 == 0 else f"row-{i}",
             "prediction": float(p),
@@ -45,11 +43,11 @@ def rows() -> list[dict[str, Any]]:
         }
         for i, p in enumerate(rng.uniform(size=N))
     ]
-    made[10]["prediction"] = 1.5
-    made[20]["label"] = 7
-    made[30]["timestamp"] = start + timedelta(days=12)
-    made[40]["id"] = made[41]["id"]
-    return made
+    documents[10]["prediction"] = 1.5
+    documents[20]["label"] = 7
+    documents[30]["timestamp"] = start + timedelta(days=12)
+    documents[40]["id"] = documents[41]["id"]
+    return documents
 
 
 def as_npz(some: list[dict[str, Any]]) -> bytes:
@@ -58,7 +56,7 @@ def as_npz(some: list[dict[str, Any]]) -> bytes:
         field + "s": np.array([row[field] for row in some]) for field in ("id", "prediction", "label")
     }
     times = np.array([row["timestamp"].replace(tzinfo=None) for row in some], "M8[ms]")
-    return npz_of(**named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
+    return npz(**named, timestamps=times, groups=np.array([row["group"] or "" for row in some]))
 
 
 def columns_in_milliseconds(some: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,20 +67,20 @@ def columns_in_milliseconds(some: list[dict[str, Any]]) -> dict[str, Any]:
 def as_coded_arrow(some: list[dict[str, Any]]) -> bytes:
     coded = {name: pa.array([row[name] for row in some]).dictionary_encode() for name in ("id", "group")}
     numbers = {name: [row[name] for row in some] for name in ("prediction", "label", "timestamp")}
-    return arrow_of(coded | numbers)
+    return arrow(coded | numbers)
 
 
 def as_binary_arrow(some: list[dict[str, Any]]) -> bytes:
     ids = pa.array([row["id"].encode() for row in some], pa.large_binary())
     others = {name + "s": [row[name] for row in some] for name in ("prediction", "label", "timestamp", "group")}
-    return arrow_of({"ids": ids} | others, pieces=3)
+    return arrow({"ids": ids} | others, chunk=len(some) // 3)
 
 
 VARIANTS: list[tuple[str, Any]] = [
     *WRITE_ROWS.items(),
     (NPZ, as_npz),
-    (ARROW, lambda some: arrow_of(columns_in_milliseconds(some), pieces=3)),
-    (PARQUET, lambda some: parquet_of(columns_in_milliseconds(some))),
+    (ARROW, lambda some: arrow(columns_in_milliseconds(some), chunk=len(some) // 3)),
+    (PARQUET, lambda some: parquet(columns_in_milliseconds(some))),
     (ARROW, as_coded_arrow),
     (ARROW, as_binary_arrow),
 ]
@@ -94,7 +92,7 @@ def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, k
     body = gzip.compress(write(rows()))
     headers = {"content-type": kind, "content-encoding": "gzip"}
     answer = answered(api.post("/monitors/m/rows", content=body, headers=headers))
-    refusals = [(one["row"], one["code"]) for one in answer.pop("refusals")]
+    refusals = [(refusal["row"], refusal["code"]) for refusal in answer.pop("refusals")]
     assert refusals[:3] == [(10, "out-of-range"), (20, "invalid-label"), (30, "from-the-future")]
     assert answer["refused"] == 3
     assert answer["accepted"] == N - 4
@@ -103,31 +101,31 @@ def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, k
     again = answered(api.post("/monitors/m/rows", content=WRITE_ROWS[JSON](rows()), headers={"content-type": JSON}))
     assert (again.get("accepted", 0), again["refused"]) == (0, 3)
     tally = ledger.buckets.tally(0, 2**31)
-    kept = [row for i, row in enumerate(rows()) if i not in (10, 20, 30, 41)]
+    accepted = [row for i, row in enumerate(rows()) if i not in (10, 20, 30, 41)]
     for group, index in MonitorGroups(store.redis, store.keys, store.monitors.get("m")).all().items():
-        assert len(tally.of_group(index)) == sum(row["group"] == group for row in kept)
-    assert tally.p_sum.sum() == pytest.approx(sum(row["prediction"] for row in kept), abs=1e-9)
+        assert len(tally.of_group(index)) == sum(row["group"] == group for row in accepted)
+    assert tally.p_sum.sum() == pytest.approx(sum(row["prediction"] for row in accepted), abs=1e-9)
     event = tally.event()
     assert event.w is not None
-    assert (len(tally), event.w @ event.y) == (N - 4, sum(row["label"] for row in kept))
+    assert (len(tally), event.w @ event.y) == (N - 4, sum(row["label"] for row in accepted))
 
 
 @pytest.mark.parametrize("kind", WRITE_ROWS)
 def test_vectors_in_any_format_are_the_same_vectors(store: Store, api: httpx.Client, kind: str) -> None:
     ledger = monitored(store, n_classes=3, reduction="top:2")
-    values = np.random.default_rng(5).dirichlet(np.ones(3), 40)
+    vectors = np.random.default_rng(5).dirichlet(np.ones(3), 40)
     labels = np.arange(40) % 3
-    documents = [{"prediction": row, "label": int(y)} for row, y in zip(values.tolist(), labels, strict=True)]
+    documents = [{"prediction": row, "label": int(y)} for row, y in zip(vectors.tolist(), labels, strict=True)]
     bodies = [WRITE_ROWS[kind](documents)]
     if kind in (ARROW, PARQUET):
-        fixed = {"prediction": pa.FixedSizeListArray.from_arrays(values.ravel(), 3), "label": labels}
-        columns = {f"prediction.{k}": values[:, k] for k in range(3)} | {"label": labels}
-        bodies += [(arrow_of if kind == ARROW else parquet_of)(one) for one in (fixed, columns)]
+        fixed = {"prediction": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 3), "label": labels}
+        columns = {f"prediction.{k}": vectors[:, k] for k in range(3)} | {"label": labels}
+        bodies += [(arrow if kind == ARROW else parquet)(table) for table in (fixed, columns)]
     for body in bodies:
         answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
         assert answered(answer)["joined"] == 40
     event = ledger.buckets.tally(0, 2**31).event()
-    ranked = np.argsort(-values, axis=1)[:, 1]
+    ranked = np.argsort(-vectors, axis=1)[:, 1]
     assert event.w is not None
     assert event.w @ event.y == len(bodies) * np.count_nonzero(ranked == labels)
     assert counted(ledger) == 40 * len(bodies)
@@ -145,19 +143,19 @@ def test_a_missing_value_is_not_given_in_any_format(store: Store, api: httpx.Cli
         {"id": None, "prediction": 0.5, "label": 1, "timestamp": None, "group": None},
     ]
     answer = answered(api.post("/monitors/m/rows", content=WRITE_ROWS[kind](some), headers={"content-type": kind}))
-    codes = [(one["row"], one["code"]) for one in answer.pop("refusals")]
+    codes = [(refusal["row"], refusal["code"]) for refusal in answer.pop("refusals")]
     assert codes == [(2, "missing-prediction"), (3, "missing-label")]
     assert answer == {"accepted": 3, "joined": 3, "refused": 2}
     assert ledger.known() == 1
 
 
-@pytest.mark.parametrize(("kind", "write"), [(ARROW, arrow_of), (PARQUET, parquet_of)])
+@pytest.mark.parametrize(("kind", "write"), [(ARROW, arrow), (PARQUET, parquet)])
 def test_vectors_of_another_length_are_refused_by_row(store: Store, api: httpx.Client, kind: str, write: Any) -> None:
     monitored(store, n_classes=2, reduction="confidence")
     lists = pa.array([[0.5, 0.5], [1.0], None, [0.25, None], [0.25, 0.75]])
     sent = write({"prediction": lists, "label": [0, 1, 0, 1, 1]})
     answer = answered(api.post("/monitors/m/rows", content=sent, headers={"content-type": kind}))
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [
+    assert refusals_of(answer) == [
         (1, "wrong-shape"),
         (2, "missing-prediction"),
         (3, "not-finite"),
@@ -198,7 +196,7 @@ def test_cells_of_csv_that_cannot_be_refuse_their_rows(store: Store, api: httpx.
         "i,1_0,1,\n"
     )
     answer = answered(api.post("/monitors/m/rows", content=text, headers={"content-type": CSV}))
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [
+    assert refusals_of(answer) == [
         (1, "not-a-number"),
         (2, "not-finite"),
         (3, "invalid-label"),
@@ -251,7 +249,7 @@ def test_a_column_that_cannot_be_is_a_problem_that_names_it(
     store: Store, api: httpx.Client, kind: str, columns: dict[str, Any], pointer: str
 ) -> None:
     ledger = monitored(store)
-    body = arrow_of(columns) if kind == ARROW else parquet_of(columns)
+    body = arrow(columns) if kind == ARROW else parquet(columns)
     answer = api.post("/monitors/m/rows", content=body, headers={"content-type": kind})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, pointer)
     assert ledger.totals() == {}
@@ -271,6 +269,6 @@ def test_an_array_that_cannot_be_is_a_problem(
     store: Store, api: httpx.Client, arrays: dict[str, Any], status: int
 ) -> None:
     ledger = monitored(store)
-    answer = api.post("/monitors/m/rows", content=npz_of(**arrays), headers={"content-type": NPZ})
+    answer = api.post("/monitors/m/rows", content=npz(**arrays), headers={"content-type": NPZ})
     assert answer.status_code == status
     assert ledger.totals() == {}

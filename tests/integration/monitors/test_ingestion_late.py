@@ -25,14 +25,14 @@ def take(
     store: Store, ledger: Ledger, what: What, now: float, *, time: float | None, named: bool = True
 ) -> IngestionResult:
     """One row that is sent at a time and names another."""
-    given: dict[str, Any] = {"ids": Ids.of([b"a"]) if named else None}
-    given["times"] = None if time is None else np.array([time])
+    columns: dict[str, Any] = {"ids": Ids.of([b"a"]) if named else None}
+    columns["times"] = None if time is None else np.array([time])
     if what != "labels":
-        given["predictions"] = np.array([0.25])
+        columns["predictions"] = np.array([0.25])
     if what != "predictions":
-        given["labels"] = np.array([1.0])
+        columns["labels"] = np.array([1.0])
     record, account = store.monitors.get("m"), Account()
-    rows = MonitorRows(np.zeros(1, np.uint8), np.arange(1), **given)
+    rows = MonitorRows(np.zeros(1, np.uint8), np.arange(1), **columns)
     Ingestion(ledger, MonitorGroups(store.redis, store.keys, record), record).add(what, rows, now, account)
     return account.answer()
 

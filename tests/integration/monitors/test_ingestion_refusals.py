@@ -15,8 +15,10 @@ from backend.store.clock import at
 from backend.store.monitors.ids import Ids
 from backend.store.monitors.ledger import MonitorGroups
 from backend.store.store import Store
-from tests.body_formats import NPZ, npz_of
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.body_formats import NPZ
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
+from tests.integration.responses import code_of
+from tests.packed import npz
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}
@@ -63,7 +65,7 @@ def test_an_invalid_row_is_refused_with_its_field(store: Store, api: httpx.Clien
     answer = send(api, [GOOD | {"id": "bad"} | row, GOOD])
     refusals = answer.pop("refusals")
     assert answer == {"accepted": 1, "joined": 1, "refused": 1}
-    assert [(one["row"], one["code"]) for one in refusals] == [(0, code)]
+    assert [(refusal["row"], refusal["code"]) for refusal in refusals] == [(0, code)]
     assert counted(ledger) == 1
     assert ledger.totals() == {"predictions": 1, "labels": 1, "joined": 1, "refused": 1}
 
@@ -71,7 +73,7 @@ def test_an_invalid_row_is_refused_with_its_field(store: Store, api: httpx.Clien
 def test_a_row_that_is_no_object_is_refused(store: Store, api: httpx.Client) -> None:
     monitored(store)
     answer = send(api, [GOOD, 5, None, [0.5]])
-    assert (answer["accepted"], [one["row"] for one in answer["refusals"]]) == (1, [1, 2, 3])
+    assert (answer["accepted"], [refusal["row"] for refusal in answer["refusals"]]) == (1, [1, 2, 3])
 
 
 def test_nan_in_one_row_refuses_that_row(store: Store, api: httpx.Client) -> None:
@@ -94,7 +96,7 @@ def test_predictions_and_labels_need_ids(store: Store, api: httpx.Client) -> Non
     ledger = monitored(store)
     for what, row in (("predictions", {"prediction": 0.5}), ("labels", {"label": 1})):
         answer = send(api, [row, {"id": ""} | row], what)
-        assert [one["code"] for one in answer["refusals"]] == ["missing-id", "missing-id"]
+        assert [refusal["code"] for refusal in answer["refusals"]] == ["missing-id", "missing-id"]
     assert ledger.known() == 0
 
 
@@ -129,7 +131,7 @@ def test_ten_thousand_groups_are_those_of_the_bound_and_the_others(store: Store,
 def test_only_the_first_of_many_refused_rows_are_named_and_all_are_counted(store: Store, api: httpx.Client) -> None:
     ledger = monitored(store)
     answer = send(api, [{"id": str(i), "prediction": 2, "label": 1} for i in range(7000)])
-    assert (answer["refused"], [one["row"] for one in answer["refusals"]]) == (7000, list(range(20)))
+    assert (answer["refused"], [refusal["row"] for refusal in answer["refusals"]]) == (7000, list(range(20)))
     assert ledger.totals() == {"refused": 7000}
 
 
@@ -167,7 +169,7 @@ def test_a_monitor_that_knows_as_many_ids_as_it_may_loses_nothing(store: Store, 
     answer = api.post(
         "/monitors/m/rows", json={"rows": [{"id": f"n{i}", **GOOD} | {"id": f"n{i}"} for i in range(200)]}
     )
-    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert code_of(answer) == (429, "monitor-full")
     assert "; 0 rows of this request are counted" in answer.json()["detail"]
     assert int(answer.headers["retry-after"]) > 0
     assert (ledger.known(), counted(ledger)) == (900, 900)
@@ -180,7 +182,7 @@ def test_a_full_monitor_reports_how_many_rows_were_counted(store: Store, api: ht
     ledger = monitored(store, max_ids=6000)
     rows = [{"id": str(i), "prediction": 0.5, "label": 1} for i in range(7000)]
     answer = api.post("/monitors/m/rows", json={"rows": rows})
-    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/monitor-full")
+    assert code_of(answer) == (429, "monitor-full")
     assert answer.json()["detail"].endswith("; 5,000 rows of this request are counted")
     assert counted(ledger) == 5000
 
@@ -190,7 +192,7 @@ def test_a_full_monitor_refuses_labels_of_unknown_ids_and_joins_the_others(store
     send(api, [{"id": str(i), "prediction": 0.5} for i in range(1000)], "predictions")
     answer = send(api, [{"id": "0", "label": 1}, {"id": "new", "label": 1}, {"id": "1", "label": 0}], "labels")
     assert (answer["joined"], answer["refused"]) == (2, 1)
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(1, "monitor-full")]
+    assert refusals_of(answer) == [(1, "monitor-full")]
     assert counted(ledger) == 2
     only_new = api.post("/monitors/m/labels", json={"rows": [{"id": "new", "label": 1}]})
     assert only_new.json()["type"] == "/problems/monitor-full"
@@ -203,8 +205,8 @@ def test_rows_that_are_too_old_are_listed_once_with_their_number_and_the_remedy(
     old = [{"prediction": 0.5, "label": 1, "timestamp": at(0)}] * 30
     late = [{"id": "a", "prediction": 0.5, "label": 1, "timestamp": at(time.time() - 2 * 86_400)}]
     answer = send(api, [GOOD, *old, {"prediction": 2, "label": 1}, *late])
-    found = [(one["row"], one["code"], one["rows"]) for one in answer["refusals"]]
-    assert found == [(1, "too-old", 30), (31, "out-of-range", 1), (32, "too-old", 1)]
+    refusals = [(refusal["row"], refusal["code"], refusal["rows"]) for refusal in answer["refusals"]]
+    assert refusals == [(1, "too-old", 30), (31, "out-of-range", 1), (32, "too-old", 1)]
     assert "increase `retention`" in answer["refusals"][0]["detail"]
     assert "longer `horizon`" in answer["refusals"][2]["detail"]
     assert (answer["accepted"], answer["refused"]) == (1, 32)
@@ -213,28 +215,28 @@ def test_rows_that_are_too_old_are_listed_once_with_their_number_and_the_remedy(
 def test_the_refusal_names_the_unknown_field_of_its_row(store: Store, api: httpx.Client) -> None:
     monitored(store)
     rows = [GOOD, {"prediction": 0.5, "lable": 1}, {"prediction": 0.5, "label": 1, "not a name {0}": 1}]
-    details = [one["detail"] for one in send(api, rows)["refusals"]]
+    details = [refusal["detail"] for refusal in send(api, rows)["refusals"]]
     assert details[0].startswith("has the unknown field lable; allowed are")
     assert details[1].startswith("has an unknown field; allowed are")
     lines = b"\n".join(json.dumps(row).encode() for row in rows)
     refusals = answered(api.post("/monitors/m/rows", content=lines, headers=LINES))["refusals"]
-    assert [one["detail"] for one in refusals] == details
+    assert [refusal["detail"] for refusal in refusals] == details
 
 
-@pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity"])
+@pytest.mark.parametrize("text", [b"NaN", b"Infinity", b"-Infinity"])
 @pytest.mark.parametrize("filler", [0, 9000])
 def test_nan_in_a_json_body_refuses_the_row_as_in_other_formats(
-    store: Store, api: httpx.Client, value: bytes, filler: int
+    store: Store, api: httpx.Client, text: bytes, filler: int
 ) -> None:
     ledger = monitored(store)
     rest = b"".join(b', {"id": "Infinity, NaN %d", "prediction": 0.5, "label": 1}' % i for i in range(1 + filler))
-    bad = b'{"prediction": ' + value + b', "label": 1}, {"prediction": 0.5, "label": ' + value + b"}"
-    worse = b'{"id": ' + value + b', "prediction": 0.5, "label": 1}'
+    bad = b'{"prediction": ' + text + b', "label": 1}, {"prediction": 0.5, "label": ' + text + b"}"
+    worse = b'{"id": ' + text + b', "prediction": 0.5, "label": 1}'
     answer = answered(
         api.post("/monitors/m/rows", content=b'{"rows": [' + bad + b", " + worse + rest + b"]}", headers=JSON)
     )
-    found = [(one["row"], one["code"]) for one in answer["refusals"]]
-    assert found == [(0, "not-finite"), (1, "invalid-label"), (2, "invalid-id")]
+    refusals = refusals_of(answer)
+    assert refusals == [(0, "not-finite"), (1, "invalid-label"), (2, "invalid-id")]
     assert answer["accepted"] == counted(ledger) == 1 + filler
     assert ledger.entries(Ids.of([b"Infinity, NaN 0"])) != [None]
 
@@ -243,10 +245,10 @@ def test_nan_in_a_vector_or_an_event_refuses_the_row(store: Store, api: httpx.Cl
     monitored(store, n_classes=3, reduction="confidence")
     body = b'{"rows": [{"prediction": [0.5, NaN, 0.5], "label": 1}, {"prediction": [0.5, 0, 0.5], "label": 1}]}'
     answer = answered(api.post("/monitors/m/rows", content=body, headers=JSON))
-    assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "not-finite")]
+    assert refusals_of(answer) == [(0, "not-finite")]
     event = b'{"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows", "data": ' + body + b"}"
     receipt = answered(api.post("/monitors/m/events", content=event, headers=JSON))
-    assert [(one["row"], one["code"]) for one in receipt["refusals"]] == [(0, "not-finite")]
+    assert refusals_of(receipt) == [(0, "not-finite")]
 
 
 def test_text_that_only_resembles_nan_is_malformed(store: Store, api: httpx.Client) -> None:
@@ -260,7 +262,7 @@ def test_lines_that_are_blank_are_refused_together_where_they_are_too_many(store
     ledger = monitored(store)
     bomb = gzip.compress(b"\n" * 1_000_001)
     response = api.post("/monitors/m/rows", content=bomb, headers=LINES | {"content-encoding": "gzip"})
-    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(response) == (413, "too-large")
     assert ledger.totals() == {}
 
 
@@ -275,12 +277,12 @@ def test_predictions_of_one_event_are_bounded_as_rows_are(store: Store, api: htt
     }
     body = b'{"predictions": [' + b"1," * 1_000_000 + b"1]}"
     response = api.post("/monitors/m/events", content=body, headers=JSON | event)
-    assert (response.status_code, response.json()["type"]) == (413, "/problems/too-large")
+    assert code_of(response) == (413, "too-large")
 
 
 def test_a_time_in_milliseconds_is_refused_with_a_hint(store: Store, api: httpx.Client) -> None:
     monitored(store)
-    body = npz_of(
+    body = npz(
         predictions=np.array([0.5]), labels=np.array([1]), timestamps=np.array([int(time.time() * 1000)], "M8[s]")
     )
     [refused] = api.post("/monitors/m/rows", content=body, headers={"content-type": NPZ}).json()["refusals"]

@@ -11,7 +11,7 @@ import pytest
 
 from backend.store.store import Store
 from calibrant.client import Calibrant
-from tests.integration.monitors.monitored import answered, counted, monitored
+from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 from tests.packed import arrow, npz
 
 JSON = "application/json"
@@ -23,8 +23,8 @@ TWICE = b'{"prediction": 0.5, "prediction": 0.9, "label": 1}'
 NESTED = b'{"prediction": 0.5, "label": 1, "group": null, "x": {"a": 1, "a": 2}}'
 
 
-def event(data: bytes, name: str = "e") -> bytes:
-    encoded = base64.b64encode(data).decode()
+def event(content: bytes, name: str = "e") -> bytes:
+    encoded = base64.b64encode(content).decode()
     kind = "com.calibrant.rows"
     return json.dumps({"specversion": "1.0", "id": name, "source": "/t", "type": kind, "data_base64": encoded}).encode()
 
@@ -102,7 +102,7 @@ def test_a_row_with_an_empty_id_is_refused_in_every_format(
     for joined in (1, 0):  # sent again it counts no more than before
         answer = answered(api.post(f"/monitors/m/{path}", content=content, headers={"content-type": kind}))
         assert (answer.get("joined", 0), answer["refused"]) == (joined, 1)
-        assert [(one["row"], one["code"]) for one in answer["refusals"]] == [(0, "missing-id")]
+        assert refusals_of(answer) == [(0, "missing-id")]
     assert counted(ledger) == 1
 
 
@@ -129,22 +129,22 @@ def test_large_bodies_of_rows_count_as_small_ones_do(store: Store, api: httpx.Cl
     n = 30_000
     rows = [{"id": str(i), "prediction": 0.25, "label": i % 2, "group": "ab"[i % 2]} for i in range(n)]
     rows[n // 2]["label"] = 2
-    data = {"rows": rows}
-    sent = {"specversion": "1.0", "id": "e", "source": "/t", "type": "com.calibrant.rows", "data": data}
+    document = {"rows": rows}
+    sent = {"specversion": "1.0", "id": "e", "source": "/t", "type": "com.calibrant.rows", "data": document}
     several = [sent | {"id": f"e{i}", "data": row} for i, row in enumerate(rows[:9000])]
     for path, body, kind, count, joined in (
-        ("rows", json.dumps(data).encode(), JSON, n, n - 1),
+        ("rows", json.dumps(document).encode(), JSON, n, n - 1),
         ("rows", b"\n".join(json.dumps(row).encode() for row in rows), LINES, n, 0),
         ("events", json.dumps(sent).encode(), EVENT, n, 0),
         ("events", json.dumps(several).encode(), EVENTS, 9000, 0),
-        ("events", json.dumps(data).encode(), "binary", n, 0),
+        ("events", json.dumps(document).encode(), "binary", n, 0),
     ):
         headers = ATTRIBUTES | {"content-type": JSON} if kind == "binary" else {"content-type": kind}
         answer = answered(api.post(f"/monitors/m/{path}", content=body, headers=headers))
         refusals = answer.pop("refusals", [])
         assert answer.get("joined", 0) == joined
         assert sum(answer.get(name, 0) for name in ("joined", "duplicates", "refused")) == count
-        assert [(one["row"], one["code"]) for one in refusals] == [(n // 2, "invalid-label")][: count // n]
+        assert [(refusal["row"], refusal["code"]) for refusal in refusals] == [(n // 2, "invalid-label")][: count // n]
     assert counted(ledger) == n - 1
 
 

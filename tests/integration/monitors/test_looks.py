@@ -27,12 +27,22 @@ from backend.store.store import Store
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import answers
-from calibrant.monitoring.tally import Tally, merged
+from calibrant.monitoring.tally import merged
 from schemas.base import DAY
-from schemas.monitor_rules import RuleState
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor, put_reference
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.stored import put_reference
+from tests.integration.monitors.streams import (
+    BEGAN,
+    HOUR,
+    actions_of,
+    begun,
+    entries_of,
+    events_of,
+    looked,
+    pour,
+    rows,
+    standing_of,
+)
 
 THRESHOLD = {
     "kind": "threshold",
@@ -46,75 +56,52 @@ WINDOWS = [{"name": "hours", "seconds": 7200}]
 HOOKS = [{"name": name, "url": "https://alerts.example.com", "secret": "whsec_" + "A" * 32} for name in "ab"]
 
 
-def made(store: Store, **changes: Any) -> MonitorRecord:
-    fields: dict[str, Any] = {"windows": WINDOWS, "horizon": DAY, "retention": 10 * DAY, "bucket": int(HOUR)} | changes
-    return monitor(store, **fields)
-
-
-def begun(store: Store, **changes: Any) -> MonitorRecord:
-    """A monitor that began with the stream."""
-    record = made(store, **changes)
-    return Definitions(store.redis, store.keys).patch(
-        record.name, lambda record: record.model_copy(update={"started_at": BEGAN})
-    )
-
-
-def looked(store: Store, record: MonitorRecord, hour: int, tally: Tally) -> RuleState:
-    """The state of the first rule after a look at the end of an hour."""
-    now = pour(store, record, hour, tally)
-    look_at(store, Definitions(store.redis, store.keys).get(record.name), now)
-    return next(iter(Standings(store.redis, store.keys, record).read().rules.values()))
+def watched(store: Store, **changes: Any) -> MonitorRecord:
+    return begun(store, **{"windows": WINDOWS} | changes)
 
 
 def types(store: Store, record: MonitorRecord) -> list[str]:
-    """What happened, oldest first."""
-    page = Standings(store.redis, store.keys, record).events(PageRequest(100))
-    return [event.type.rpartition(".")[2] for event in reversed(page.items)]
-
-
-def actions(store: Store, record: MonitorRecord) -> list[str]:
-    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
-    return [entry.action for entry in reversed(page.items)]
+    return [event.type.rpartition(".")[2] for event in events_of(store, record)]
 
 
 def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Store) -> None:
-    record = begun(store, hooks=HOOKS)
+    record = watched(store, hooks=HOOKS)
     for hour in range(5):
         state = looked(store, record, hour, rows(1000, hour))
         assert state.status == "ok"
     for hour in range(5, 10):
         state = looked(store, record, hour, rows(1000, hour, shift=0.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 10_000)
-    found = state.evidence
-    assert found is not None
-    assert found.largest >= found.bound > 0.0
-    assert (found.delta > 0.0, "too low" in found.description) == (True, True)
-    assert found.since is not None
-    assert abs(np.datetime64(found.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
+    evidence = state.evidence
+    assert evidence is not None
+    assert evidence.largest >= evidence.bound > 0.0
+    assert (evidence.delta > 0.0, "too low" in evidence.description) == (True, True)
+    assert evidence.since is not None
+    assert abs(np.datetime64(evidence.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
     assert types(store, record) == ["raised"]
     deliveries = Deliveries(store.redis, store.keys, record.id).page(PageRequest(10), status=None, hook=None).items
-    assert sorted(one.hook for one in deliveries) == ["a", "b"]
-    assert {one.event.type for one in deliveries} == {"monitor.alarm.raised"}
+    assert sorted(delivery.hook for delivery in deliveries) == ["a", "b"]
+    assert {delivery.event.type for delivery in deliveries} == {"monitor.alarm.raised"}
 
 
 @pytest.mark.slow
 def test_concurrent_looks_raise_one_alarm(store: Store) -> None:
-    record = begun(store, rules=[{"kind": "evidence"}, THRESHOLD], hooks=HOOKS)
+    record = watched(store, rules=[{"kind": "evidence"}, THRESHOLD], hooks=HOOKS)
     now = pour(store, record, 0, rows(5000, 0, shift=1.0))
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: look_at(store, record, now), range(16)))
-    standing = Standings(store.redis, store.keys, record).read()
+    standing = standing_of(store, record)
     assert {name: (state.status, state.alarms) for name, state in standing.rules.items()} == {
         "evidence": ("alarm", 1),
         "gap": ("alarm", 1),
     }
     assert types(store, record) == ["raised", "raised"]
-    assert actions(store, record) == ["alarm-raised", "alarm-raised"]
+    assert actions_of(store, record) == ["alarm-raised", "alarm-raised"]
     assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
 def test_evidence_is_reset_by_an_acknowledgement(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     state = looked(store, record, 0, rows(5000, 0, shift=1.0))
     assert state.status == "alarm"
     now = BEGAN + HOUR + 1
@@ -129,19 +116,18 @@ def test_evidence_is_reset_by_an_acknowledgement(store: Store) -> None:
     assert looked(store, record, 2, rows(5000, 2)).status == "ok"
     assert looked(store, record, 3, rows(5000, 3, shift=1.0)).status == "alarm"
     assert types(store, record) == ["raised", "acknowledged", "raised"]
-    assert actions(store, record) == ["alarm-raised", "alarm-acknowledged", "evidence-restarted", "alarm-raised"]
-    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
-    assert [entry.who for entry in page.items] == [None, "anna", "anna", None]
+    assert actions_of(store, record) == ["alarm-raised", "alarm-acknowledged", "evidence-restarted", "alarm-raised"]
+    assert [entry.who for entry in entries_of(store, record)] == [None, "anna", "anna", None]
 
 
 def test_a_threshold_is_cleared_by_its_own_rows_acknowledged_or_not(store: Store) -> None:
-    record = begun(store, rules=[THRESHOLD])
+    record = watched(store, rules=[THRESHOLD])
     statuses = []
     for hour, shift in enumerate([0.0, 1.0, 1.0, 0.0, 0.0, 0.0]):
         statuses.append(looked(store, record, hour, rows(20_000, hour, shift=shift)).status)
         if hour == 1:
             acknowledge(store, record, "gap", None, BEGAN + 2 * HOUR)
-            assert next(iter(Standings(store.redis, store.keys, record).read().rules.values())).status == "alarm"
+            assert next(iter(standing_of(store, record).rules.values())).status == "alarm"
     assert statuses == ["ok", "alarm", "alarm", "alarm", "ok", "ok"]
     assert types(store, record) == ["raised", "acknowledged", "cleared"]
 
@@ -149,7 +135,7 @@ def test_a_threshold_is_cleared_by_its_own_rows_acknowledged_or_not(store: Store
 @pytest.mark.parametrize("by", ["value", "lower", "debiased"])
 def test_a_threshold_compares_the_number_that_it_names_of_one_group(store: Store, by: str) -> None:
     rule = THRESHOLD | {"by": by, "group": "b"}
-    record = begun(store, rules=[rule])
+    record = watched(store, rules=[rule])
     store.redis.hset(store.keys.monitor(record.id).groups(), mapping={"a": 2, "b": 3})
     assert looked(store, record, 0, rows(20_000, 0, shift=1.0, group=2)).status == "unknown"
     assert looked(store, record, 1, rows(20_000, 1, shift=1.0, group=3)).status == "alarm"
@@ -158,7 +144,7 @@ def test_a_threshold_compares_the_number_that_it_names_of_one_group(store: Store
 @pytest.mark.parametrize("measure", ["ece", "ks", "smooth-ece", "log-loss"])
 def test_a_threshold_compares_the_reported_lower_end(store: Store, measure: str) -> None:
     rule = THRESHOLD | {"by": "lower", "measure": measure}
-    record = begun(store, measures=[measure], rules=[rule])
+    record = watched(store, measures=[measure], rules=[rule])
     tally = rows(5000, 0, shift=0.3)
     state = looked(store, record, 0, tally)
     reading = read_rows(tally, record, ReadingsCache(), intervals=True).measures[measure]
@@ -168,16 +154,16 @@ def test_a_threshold_compares_the_reported_lower_end(store: Store, measure: str)
 
 
 def test_removed_rules_remove_their_alarms(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     looked(store, record, 0, rows(5000, 0, shift=1.0))
     Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update={"rules": []}))
     look_at(store, Definitions(store.redis, store.keys).get("m"), BEGAN + 2 * HOUR)
-    assert Standings(store.redis, store.keys, record).read().rules == {}
+    assert standing_of(store, record).rules == {}
     assert types(store, record) == ["raised", "cleared"]
 
 
 def test_ids_whose_horizon_has_passed_are_forgotten_and_counted(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     ledger = Ledger(store.redis, store.keys, record)
     bucket = int(BEGAN // HOUR)
     waiting: Entries = np.zeros(7, PREDICTION)
@@ -194,7 +180,7 @@ def test_ids_whose_horizon_has_passed_are_forgotten_and_counted(store: Store) ->
 
 
 def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     looked(store, record, 0, rows(1000, 0))
     state = looked(store, record, 11 * 24, rows(1000, 1))
     assert state.rows == 1000
@@ -205,7 +191,7 @@ def test_buckets_past_retention_are_dropped_and_the_evidence_goes_on(store: Stor
 @pytest.mark.parametrize("hours", [[24 * day + 5 for day in range(8, 14)], [24 * 30]], ids=["day by day", "at once"])
 def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hours: list[int]) -> None:
     span = {"start": at(BEGAN), "end": at(BEGAN + 60 * HOUR)}
-    record = begun(store, reference=span, rules=[])
+    record = watched(store, reference=span, rules=[])
     reader = MonitorReader(store.redis, store.keys, record, MonitorCache())
     for hour in range(70):
         pour(store, record, hour, rows(100, hour))
@@ -215,23 +201,23 @@ def test_a_reference_outlives_its_buckets_with_what_came_late(store: Store, hour
     for hour in hours:
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda now: look_at(store, record, now), [BEGAN + hour * HOUR] * 4))
-        found = reader.reference()
-        assert found is not None
-        assert found.tally is not None
-        assert len(found.tally) == 6100
-        assert found.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
+        reference = reader.reference()
+        assert reference is not None
+        assert reference.tally is not None
+        assert len(reference.tally) == 6100
+        assert reference.tally.p_sum.sum() == pytest.approx(expected.p_sum.sum())
     assert Ledger(store.redis, store.keys, record).buckets.numbers(0, 2**32) == []
     # Another reference begins with nothing kept.
     put_reference(store, record.id, None)
-    found = reader.reference()
-    assert found is not None
-    assert found.tally is not None
-    assert len(found.tally) == 0
+    reference = reader.reference()
+    assert reference is not None
+    assert reference.tally is not None
+    assert len(reference.tally) == 0
 
 
 def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
     rule = THRESHOLD | {"above": 0.9, "by": "value", "group": "b"}
-    record = begun(store, windows=[{"name": "hours", "seconds": 9 * DAY}], rules=[rule])
+    record = watched(store, windows=[{"name": "hours", "seconds": 9 * DAY}], rules=[rule])
     store.redis.hset(store.keys.monitor(record.id).groups(), mapping={"b": 2})
     for hour in range(200):
         pour(store, record, hour, rows(20, hour, group=2 * (hour % 2)))
@@ -241,7 +227,7 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
         pour(store, record, late, rows(50, late, group=2))
         parts.append(rows(50, late, group=2))
         look_at(store, record, now)
-        state = Standings(store.redis, store.keys, record).read().rules["gap"]
+        state = standing_of(store, record).rules["gap"]
         whole = merged(parts)
         assert state.rows == len(whole.of_group(2))
         latest = read_latest(store.redis)["default", record.id]["windows"]["hours"]
@@ -254,7 +240,7 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
 
 
 def test_a_look_leaves_the_latest_values(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     looked(store, record, 0, rows(1000, 0))
     latest = read_latest(store.redis)["default", record.id]
     assert latest["windows"]["hours"]["rows"] == 1000
@@ -264,7 +250,7 @@ def test_a_look_leaves_the_latest_values(store: Store) -> None:
 
 
 def test_no_look_follows_the_deletion_of_its_monitor(store: Store) -> None:
-    record = begun(store)
+    record = watched(store)
     looked(store, record, 0, rows(1000, 0))
     chore = Chore("look", "default", record.id)
     assert look(store.redis, chore) == LOOK_SECONDS

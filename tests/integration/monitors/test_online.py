@@ -28,7 +28,6 @@ from backend.store.monitors.buckets import Buckets
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.ledger import Ledger, RowChanges
 from backend.store.monitors.standings import Standings
-from backend.store.pages import PageRequest
 from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import read_batch
@@ -38,11 +37,10 @@ from calibrant.monitoring.online import FORMAT, OnlineMap, start_online
 from calibrant.monitoring.tally import Tally, tally_of
 from schemas.base import DAY
 from schemas.maps import FitSpec
-from schemas.monitor_alarms import AuditEntry, Standing
 from schemas.monitor_online import OnlineStanding
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, entries_of, events_of, pour, rows, standing_of
 from tests.integration.monitors.test_recalibrating import champion
 
 
@@ -65,22 +63,10 @@ def hours(store: Store, record: MonitorRecord, first: int, last: int, *, shift: 
     return now
 
 
-def standing_of(store: Store, record: MonitorRecord) -> Standing:
-    return Standings(store.redis, store.keys, record).read()
-
-
 def progress(store: Store, record: MonitorRecord) -> OnlineStanding:
-    found = standing_of(store, record).online
-    assert found is not None
-    return found
-
-
-def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
-    return list(reversed(Standings(store.redis, store.keys, record).audit(PageRequest(100)).items))
-
-
-def actions(store: Store, record: MonitorRecord) -> list[str]:
-    return [entry.action for entry in entries(store, record)]
+    standing = standing_of(store, record).online
+    assert standing is not None
+    return standing
 
 
 def state(store: Store, record: MonitorRecord) -> OnlineMap:
@@ -92,19 +78,19 @@ def test_versions_are_written_on_schedule_and_the_alias_follows(store: Store) ->
     first = champion(store, "m")
     record = online(store, map="m@champion", level=0.999999)
     hours(store, record, 0, 13)
-    found = progress(store, record)
-    assert (found.static, found.rounds, found.rows, found.unlabelled) == (first, 13, 3900, 0)
-    assert [(each.reason, each.version, each.rounds) for each in found.versions] == [
+    standing = progress(store, record)
+    assert (standing.static, standing.rounds, standing.rows, standing.unlabelled) == (first, 13, 3900, 0)
+    assert [(written.reason, written.version, written.rounds) for written in standing.versions] == [
         ("schedule", 2, 6),
         ("schedule", 3, 12),
     ]
     alias = store.aliases.get("m", "champion")
-    made = store.maps.get("m@champion")
-    assert (alias.version, alias.map, alias.revision) == (3, found.in_force, 3)
-    assert (made.method, made.n, made.tags["reason"], made.tags["rounds"]) == ("online", 3600, "schedule", "12")
-    assert sum(found.weights.values()) == pytest.approx(1.0)
-    assert actions(store, record) == ["alias-moved", "alias-moved"]
-    events = Standings(store.redis, store.keys, record).events(PageRequest(100)).items
+    newest = store.maps.get("m@champion")
+    assert (alias.version, alias.map, alias.revision) == (3, standing.in_force, 3)
+    assert (newest.method, newest.n, newest.tags["reason"], newest.tags["rounds"]) == ("online", 3600, "schedule", "12")
+    assert sum(standing.weights.values()) == pytest.approx(1.0)
+    assert actions_of(store, record) == ["alias-moved", "alias-moved"]
+    events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.recalibration.applied"] * 2
     assert len({event.id for event in events}) == 2
 
@@ -112,14 +98,14 @@ def test_versions_are_written_on_schedule_and_the_alias_follows(store: Store) ->
 def test_evidence_writes_a_version_that_mends_the_rows(store: Store) -> None:
     record = online(store, every=DAY)
     hours(store, record, 0, 4, shift=1.0)
-    found = progress(store, record)
-    (version, *_) = found.versions
+    standing = progress(store, record)
+    (version, *_) = standing.versions
     assert (version.reason, version.version) == ("evidence", 1)
     assert version.rounds < 3
     p = np.array([0.2, 0.5, 0.8])
     odds = p / (1 - p) * np.e
-    made = load(store.maps.get("m@champion").document)
-    np.testing.assert_allclose(made.apply(p), odds / (1 + odds), atol=0.06)
+    newest = load(store.maps.get("m@champion").document)
+    np.testing.assert_allclose(newest.apply(p), odds / (1 + odds), atol=0.06)
     # Evidence of the alarm does not restart: it is against the rows as they were predicted.
     assert Definitions(store.redis, store.keys).get("m").started_at == 0.0
 
@@ -128,9 +114,9 @@ def test_versions_caused_by_evidence_are_separated_by_a_pause(store: Store) -> N
     record = online(store, every=5 * DAY, pause=4 * int(HOUR))
     hours(store, record, 0, 3, shift=1.5)
     hours(store, record, 3, 12, shift=-1.5)
-    written = [each.at for each in progress(store, record).versions]
+    written = [record_of_version.at for record_of_version in progress(store, record).versions]
     assert len(written) > 1
-    gaps = np.diff(np.array([each.rstrip("Z") for each in written], dtype="datetime64[s]")).astype(float)
+    gaps = np.diff(np.array([time.rstrip("Z") for time in written], dtype="datetime64[s]")).astype(float)
     assert gaps.min() >= 4 * HOUR
 
 
@@ -139,22 +125,22 @@ def test_every_prediction_can_be_repeated_from_the_stored_versions(store: Store)
     champion(store, "m")
     record = online(store, map="m@champion", level=0.999999)
     hours(store, record, 0, 20, shift=0.7)
-    found = progress(store, record)
-    assert len(found.versions) == 3
+    standing = progress(store, record)
+    assert len(standing.versions) == 3
     # The state, and so each version, follows from the tallies and from the states that were in force.
     tallies = sorted(Buckets(store.redis, store.keys, record).tallies(0, 2**31, "raw").items())
-    made = [(int(BEGAN // HOUR) + 1, start_online(load(store.maps.read(found.static or "").document), delay=6))]
-    again = made[0][1]
+    states = [(int(BEGAN // HOUR) + 1, start_online(load(store.maps.read(standing.static or "").document), delay=6))]
+    again = states[0][1]
     for number, tally in tallies:
         event = tally.event()
-        in_force = [state for start, state in made if start <= number]
+        in_force = [state for start, state in states if start <= number]
         again = again.update(event.p, event.y, weights=event.w, predicted_by=in_force[-1] if in_force else None)
-        for version in found.versions:
+        for version in standing.versions:
             if version.rounds == again.rounds:
                 stored = load(store.maps.read(version.map).document)
                 expected = again.to_map().to_document()
                 assert stored.to_document() == expected
-                made.append((number + 2, again))  # written after the end of the bucket, in the next one
+                states.append((number + 2, again))  # written after the end of the bucket, in the next one
     assert again.to_document() == state(store, record).to_document()
 
 
@@ -167,11 +153,11 @@ def test_a_bucket_counts_once_for_concurrent_and_repeated_updates(store: Store, 
         now = pour(store, record, hour, rows(300, hour, shift=0.5))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda _: follow(store, record, now + 1.0), range(12)))
-    found = progress(store, record)
-    assert (found.rounds, found.rows) == (12, 3600)
+    standing = progress(store, record)
+    assert (standing.rounds, standing.rows) == (12, 3600)
     assert state(store, record).rounds == 12
     assert store.maps.versions("m") == [1]
-    assert actions(store, record) == ["alias-moved"]
+    assert actions_of(store, record) == ["alias-moved"]
 
 
 class Killed(Exception):
@@ -204,11 +190,11 @@ def test_a_process_may_end_before_any_command(
     assert next(calls) > (at if method == "execute_command" or at < 5 else 4)
     for _ in range(2):
         follow(store, record, now)
-    found = progress(store, record)
-    assert (found.rounds, found.rows) == (6, 1800)
-    assert [(each.version, each.rounds) for each in found.versions] == [(2, 6)]
-    assert store.aliases.get("m", "champion").map == found.in_force == found.versions[0].map
-    assert actions(store, record) == ["alias-moved"]
+    standing = progress(store, record)
+    assert (standing.rounds, standing.rows) == (6, 1800)
+    assert [(written.version, written.rounds) for written in standing.versions] == [(2, 6)]
+    assert store.aliases.get("m", "champion").map == standing.in_force == standing.versions[0].map
+    assert actions_of(store, record) == ["alias-moved"]
     assert Standings(store.redis, store.keys, record).unqueued_events() == []
 
 
@@ -225,8 +211,8 @@ def test_a_process_whose_clock_is_behind_counts_nothing_again(store: Store) -> N
 def test_labels_that_come_late_are_waited_for(store: Store) -> None:
     record = online(store, after=3 * int(HOUR))
     hours(store, record, 0, 5)
-    found = progress(store, record)
-    assert (found.rounds, found.following) == (2, int(BEGAN // HOUR) + 2)
+    standing = progress(store, record)
+    assert (standing.rounds, standing.following) == (2, int(BEGAN // HOUR) + 2)
     assert state(store, record).delay == 9
 
 
@@ -247,14 +233,14 @@ def test_moving_the_alias_restarts_the_online_map_from_its_new_version(store: St
     assert before.rounds == 7
     theirs = champion(store, "m")
     follow(store, record, now + 1.0)
-    found = progress(store, record)
-    assert (found.static, found.in_force, found.versions) == (theirs, theirs, [])
-    assert found.started_at > before.started_at
+    standing = progress(store, record)
+    assert (standing.static, standing.in_force, standing.versions) == (theirs, theirs, [])
+    assert standing.started_at > before.started_at
     assert store.aliases.get("m", "champion").map == theirs
     # It starts with the rows of the window, and goes on.
-    assert found.rounds == 7
+    assert standing.rounds == 7
     hours(store, record, 7, 14)
-    assert [each.version for each in progress(store, record).versions] == [4]
+    assert [written.version for written in progress(store, record).versions] == [4]
 
 
 def test_other_options_restart_the_map_and_keep_what_it_corrects(store: Store) -> None:
@@ -265,8 +251,8 @@ def test_other_options_restart_the_map_and_keep_what_it_corrects(store: Store) -
     change = record.recalibration.model_copy(update={"options": {"memories": [1000]}})
     record = Definitions(store.redis, store.keys).patch("m", lambda r: r.model_copy(update={"recalibration": change}))
     follow(store, record, now + 1.0)
-    found = progress(store, record)
-    assert (found.static, found.in_force, found.rounds) == (first, in_force, 7)
+    standing = progress(store, record)
+    assert (standing.static, standing.in_force, standing.rounds) == (first, in_force, 7)
     assert state(store, record).memories == (1000,)
 
 
@@ -274,7 +260,7 @@ def test_an_alias_that_a_monitor_without_a_map_did_not_create_is_left_alone(stor
     live = champion(store, "m")
     record = online(store)
     assert standing_of(store, record).online is None
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "alias-not-compared")
     assert store.aliases.get("m", "champion").map == live
 
@@ -285,10 +271,10 @@ def test_beyond_the_quota_of_maps_no_version_is_written_until_the_next_is_due(st
     limited = Store.of(store.redis, quotas=Quotas(maps=1))
     hours(limited, record, 0, 9, shift=0.1)
     assert store.maps.versions("m") == []
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-failed", "quota-exceeded")
     hours(store, record, 9, 13, shift=0.1)
-    assert [(each.reason, each.rounds) for each in progress(store, record).versions] == [("schedule", 12)]
+    assert [(written.reason, written.rounds) for written in progress(store, record).versions] == [("schedule", 12)]
 
 
 def test_a_request_writes_a_version_at_once_if_there_are_new_rows(store: Store) -> None:
@@ -297,10 +283,10 @@ def test_a_request_writes_a_version_at_once_if_there_are_new_rows(store: Store) 
     assert progress(store, record).versions == []
     request_challenger(store, record, "anna", now)
     recalibrate_at(store, record, now)
-    assert [each.reason for each in progress(store, record).versions] == ["request"]
+    assert [written.reason for written in progress(store, record).versions] == ["request"]
     request_challenger(store, record, "anna", now)
     recalibrate_at(store, record, now)
-    last = entries(store, record)[-1]
+    last = entries_of(store, record)[-1]
     assert (last.action, last.found and last.found.code) == ("recalibration-declined", "no-new-rows")
     assert standing_of(store, record).asked == []
     with pytest.raises(UnknownProposal):
@@ -356,13 +342,16 @@ def test_a_restored_monitor_goes_on_as_if_nothing_had_happened(store: Store) -> 
     file = io.BytesIO()
     write_backup(store.redis, file)
     hours(store, record, 8, 13, shift=0.3)
-    expected, versions = state(store, record).to_document(), [each.map for each in progress(store, record).versions]
+    expected, versions = (
+        state(store, record).to_document(),
+        [written.map for written in progress(store, record).versions],
+    )
     store.redis.flushall()
     file.seek(0)
     restore(store.redis, file, merge=False)
     hours(store, record, 8, 13, shift=0.3)
     assert state(store, record).to_document() == expected
-    assert [each.map for each in progress(store, record).versions] == versions
+    assert [written.map for written in progress(store, record).versions] == versions
 
 
 @pytest.mark.parametrize("reduction", ["confidence", "class:2", "top:2"])
@@ -372,11 +361,11 @@ def test_the_map_is_for_predictions_in_the_form_of_the_monitor(store: Store, red
     record = monitor(store, **fields, reduction=reduction, horizon=DAY, recalibration={"policy": "online"})
     follow(store, record, BEGAN)
     hours(store, record, 0, 3, shift=1.5)
-    made = load(store.maps.get("m@champion").document)
-    assert (made.reduction, made.scale, made.n_classes) == (reduction, "logit", 3)
+    newest = load(store.maps.get("m@champion").document)
+    assert (newest.reduction, newest.scale, newest.n_classes) == (reduction, "logit", 3)
     logits = np.log([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]])
     before = {"confidence": [0.5, 0.7], "class:2": [0.5, 0.1], "top:2": [0.3, 0.2]}[reduction]
-    assert (made.apply(logits) > np.array(before) + 0.05).all()
+    assert (newest.apply(logits) > np.array(before) + 0.05).all()
 
 
 def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
@@ -385,11 +374,11 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
     )
     fitted = Fitting.read("temperature", {}, None).run(batch, FitContext(0, "cpu", None))
     spec = FitSpec(method="temperature", name="m", options={}, batch="", reduction=fitted.reduction, seed=0)
-    made = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
-    store.aliases.point("m", "champion", made.version or 0, who=None, check=lambda _: None)
+    foreign = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
+    store.aliases.point("m", "champion", foreign.version or 0, who=None, check=lambda _: None)
     record = monitor(store, map="m@champion", n_classes=3, reduction="confidence", recalibration={"policy": "online"})
     follow(store, record, BEGAN)
-    (entry,) = entries(store, record)
+    (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "map-of-vector")
     assert standing_of(store, record).online is None
     # It is tried again only after the pause.
@@ -402,11 +391,11 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
 
 def test_online_maps_of_tenants_are_separate(store: Store) -> None:
     other = Store.of(store.redis, "other")
-    one, two = online(store), online(other)
-    hours(store, one, 0, 7)
-    assert (progress(store, one).rounds, progress(other, two).rounds) == (7, 0)
+    first, two = online(store), online(other)
+    hours(store, first, 0, 7)
+    assert (progress(store, first).rounds, progress(other, two).rounds) == (7, 0)
     assert (store.maps.versions("m"), other.maps.versions("m")) == ([1], [])
-    assert Keyspace("other").monitor(two.id).online() != Keyspace().monitor(one.id).online()
+    assert Keyspace("other").monitor(two.id).online() != Keyspace().monitor(first.id).online()
 
 
 def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:

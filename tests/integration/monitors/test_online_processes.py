@@ -42,16 +42,16 @@ def test_processes_that_are_killed_neither_lose_nor_repeat_a_bucket(store: Store
         pour(store, record, hour, tally, raw=tally)
     for number in range(KILLED):
         command = [sys.executable, "-m", __name__, redis_url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
-            assert one.stdout is not None
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
             # After other numbers of lines, so that each is killed elsewhere in its work.
-            assert all(one.stdout.readline() == "next\n" for _ in range(3 + 7 * number))
-            one.send_signal(signal.SIGKILL)
+            assert all(process.stdout.readline() == "next\n" for _ in range(3 + 7 * number))
+            process.send_signal(signal.SIGKILL)
     follow(store, record, BEGAN + HOURS * HOUR + 1.0)
-    found = progress(store, record)
-    assert (found.rounds, found.rows, state(store, record).rounds) == (HOURS, 100 * HOURS, HOURS)
+    standing = progress(store, record)
+    assert (standing.rounds, standing.rows, state(store, record).rounds) == (HOURS, 100 * HOURS, HOURS)
     alias = store.aliases.get("m", "champion")
-    assert alias.map == found.in_force == found.versions[-1].map
+    assert alias.map == standing.in_force == standing.versions[-1].map
     # No version was written twice, and each has one event and one entry of the audit.
     versions = store.maps.versions("m")
     assert versions == list(range(1, len(versions) + 1))

@@ -31,15 +31,15 @@ def process(store: Store) -> None:
 
 
 def proposal(api: httpx.Client) -> dict[str, Any]:
-    found: dict[str, Any] = api.get("/monitors/inbox/proposal").raise_for_status().json()
-    return found
+    answer: dict[str, Any] = api.get("/monitors/inbox/proposal").raise_for_status().json()
+    return answer
 
 
 def declined(api: httpx.Client) -> dict[str, Any]:
     assert api.get("/monitors/inbox/proposal").status_code == 404
-    found: dict[str, Any] = api.get("/monitors/inbox/audit").json()["items"][0]
-    assert found["action"] == "recalibration-declined"
-    return found
+    entry: dict[str, Any] = api.get("/monitors/inbox/audit").json()["items"][0]
+    assert entry["action"] == "recalibration-declined"
+    return entry
 
 
 def loss(p: Floats, y: Floats) -> float:
@@ -52,31 +52,31 @@ def loss(p: Floats, y: Floats) -> float:
 def test_a_map_of_one_event_is_corrected_and_waits_to_be_accepted(
     api: httpx.Client, store: Store, scale: str, policy: str
 ) -> None:
-    def given(p: list[float]) -> list[float]:
+    def scores(p: list[float]) -> list[float]:
         return p if scale == "probability" else (np.log(p) - np.log1p(-np.array(p))).tolist()
 
     before, known = of_event._drawn(10_000, 1)
-    batch = {"predictions": given(before), "labels": known, "scale": scale}
+    batch = {"predictions": scores(before), "labels": known, "scale": scale}
     stored = api.post("/batches", json=batch).raise_for_status().json()["id"]
     body = {"name": "inbox", "measures": ["ece"], "rules": [], "reference": {"batch": stored}, "scale": scale}
     api.post("/monitors", json=body | {"recalibration": {"policy": policy}}).raise_for_status()
-    p, y = of_event._drawn(4000, 2, kept=0.2)
-    of_event._send(api, given(p))
+    p, y = of_event._drawn(4000, 2, share=0.2)
+    of_event._send(api, scores(p))
     assert request(api)["number"] == 1
     process(store)
-    found = proposal(api)
-    assert found["found"]["assumption"] == ASSUMES
-    assert (found["found"]["gain"], found["found"]["rows"], found["occasion"]["correction"]) == (
+    proposed = proposal(api)
+    assert proposed["found"]["assumption"] == ASSUMES
+    assert (proposed["found"]["gain"], proposed["found"]["rows"], proposed["occasion"]["correction"]) == (
         None,
         4000,
         "label-shift",
     )
     assert api.get("/maps/inbox/aliases/champion").status_code == 404
-    challenger = api.get(f"/maps/{found['map']}").json()
+    challenger = api.get(f"/maps/{proposed['map']}").json()
     assert ASSUMES in challenger["description"]
     assert challenger["document"]["diagnostics"]["class_frequencies"][1] == pytest.approx(np.mean(y), abs=0.05)
     assert api.post("/monitors/inbox/proposal/accept").json()["version"] == 1
-    call = {"map": "inbox@champion", "predictions": given(p), "scale": scale}
+    call = {"map": "inbox@champion", "predictions": scores(p), "scale": scale}
     calibrated = np.array(api.post("/calibrate", json=call).raise_for_status().json()["predictions"])
     assert loss(calibrated, np.array(y)) < loss(np.array(p), np.array(y)) - 0.02
     assert np.mean(calibrated) == pytest.approx(np.mean(y), abs=0.03)
@@ -87,12 +87,12 @@ def test_a_worker_proposes_a_map_of_all_classes_from_the_reservoir(
     api: httpx.Client, redis: Redis, worker: subprocess.Popen[bytes]
 ) -> None:
     of_classes.create(api)
-    logits, y = of_classes.drawn(2000, 3, kept=0.2)
+    logits, y = of_classes.drawn(2000, 3, share=0.2)
     of_classes.send(api, logits)
     request(api)
     until(redis, lambda: api.get("/monitors/inbox/proposal").is_success)
-    found = proposal(api)
-    assert found["found"]["assumption"] == ASSUMES
+    proposed = proposal(api)
+    assert proposed["found"]["assumption"] == ASSUMES
     assert api.post("/monitors/inbox/proposal/accept").json()["version"] == 1
     call = {"map": "inbox@champion", "predictions": logits.tolist(), "scale": "logit"}
     calibrated = np.array(api.post("/calibrate", json=call).raise_for_status().json()["predictions"])
@@ -109,9 +109,9 @@ def test_without_a_shift_there_is_no_challenger(api: httpx.Client, store: Store)
     of_event._send(api, of_event._drawn(2000, 5)[0])
     request(api)
     process(store)
-    found = declined(api)
-    assert found["detail"].startswith("no class frequency differs significantly")
-    assert found["found"]["code"] == "not-shifted"
+    entry = declined(api)
+    assert entry["detail"].startswith("no class frequency differs significantly")
+    assert entry["found"]["code"] == "not-shifted"
 
 
 def test_reasons_that_there_is_no_estimate_are_those_of_the_window(api: httpx.Client, store: Store) -> None:

@@ -95,13 +95,13 @@ def test_rows_sent_by_many_processes_of_which_some_are_killed_count_once(store: 
     ledger = Ledger(store.redis, store.keys, record)
     p = p_of(np.arange(ROWS))
     expected = tally_of(p, (p > 0.5).astype(np.int8))
-    found = ledger.buckets.tally(7, 7)
-    assert ledger.known() == len(found) == ROWS
+    counted = ledger.buckets.tally(7, 7)
+    assert ledger.known() == len(counted) == ROWS
     assert ledger.totals() == ledger.buckets.counts(0, 9) == {"joined": ROWS}
-    assert np.array_equal(found.keys, expected.keys)
-    assert np.array_equal(found.rows, expected.rows)
-    assert np.allclose(found.p_sum, expected.p_sum, rtol=1e-12, atol=0)
-    arrived = Counter(one for slot in ledger.due_slots(1e12) for one in _of_slot(ledger, slot))
+    assert np.array_equal(counted.keys, expected.keys)
+    assert np.array_equal(counted.rows, expected.rows)
+    assert np.allclose(counted.p_sum, expected.p_sum, rtol=1e-12, atol=0)
+    arrived = Counter(row for slot in ledger.due_slots(1e12) for row in _of_slot(ledger, slot))
     assert set(arrived) == set(names_of(np.arange(ROWS)))
     assert set(arrived.values()) == {1}
 

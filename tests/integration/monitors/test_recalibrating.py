@@ -17,7 +17,6 @@ from backend.store.errors import ProposalOutdated, UnknownProposal
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import StandingChange, Standings
-from backend.store.pages import PageRequest
 from backend.store.registry.aliases import promote
 from backend.store.store import Store
 from calibrant.calibrators import FitContext, Fitting, fit_curve, read_method
@@ -30,8 +29,7 @@ from schemas.base import DAY
 from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import MonitorRecord
-from tests.integration.monitors.stored import monitor
-from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
+from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, pour, rows, standing_of
 
 NOW = BEGAN + HOUR
 
@@ -41,11 +39,7 @@ def alarmed(
 ) -> MonitorRecord:
     """A monitor whose rows have raised an alarm, which requests a challenger."""
     recalibration = {"policy": policy, "least_rows": 500} | asked
-    windows = [{"name": "day", "seconds": DAY}]
-    fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "retention": 10 * DAY, "horizon": DAY}
-    record = monitor(store, **fields, map=map, recalibration=recalibration)
-    change = {"started_at": BEGAN}
-    record = Definitions(store.redis, store.keys).patch("m", lambda record: record.model_copy(update=change))
+    record = begun(store, windows=[{"name": "day", "seconds": DAY}], map=map, recalibration=recalibration)
     tally = rows(n, 0, shift=shift)
     pour(store, record, 0, tally, raw=None if map is None else tally)
     look_at(store, record, NOW)
@@ -57,9 +51,9 @@ def champion(store: Store, name: str, alias: str = "champion") -> str:
     batch = read_batch(np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 1, 0, 1]))
     fitted = Fitting.read("identity", {}, "binary").run(batch, FitContext(0, "cpu", None))
     spec = FitSpec(method="identity", name=name, options={}, batch="", reduction="binary", seed=0)
-    made = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
-    store.aliases.point(name, alias, made.version or 0, who=None, check=lambda _: None)
-    return made.id
+    stored = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
+    store.aliases.point(name, alias, stored.version or 0, who=None, check=lambda _: None)
+    return stored.id
 
 
 def ask_again(store: Store, record: MonitorRecord) -> None:
@@ -73,8 +67,7 @@ def ask_again(store: Store, record: MonitorRecord) -> None:
 
 
 def entries(store: Store, record: MonitorRecord) -> list[AuditEntry]:
-    page = Standings(store.redis, store.keys, record).audit(PageRequest(100))
-    return [entry for entry in reversed(page.items) if not entry.action.startswith("alarm")]
+    return [entry for entry in entries_of(store, record) if not entry.action.startswith("alarm")]
 
 
 def actions(store: Store, record: MonitorRecord) -> list[str]:
@@ -86,24 +79,23 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     recalibrate_at(store, record, NOW)
     assert actions(store, record) == ["challenger-proposed", "alias-moved", "evidence-restarted"]
     alias = store.aliases.get("m", "champion")
-    made = store.maps.get("m@champion")
-    assert (alias.version, made.version, made.reduction) == (1, 1, "binary")
-    assert 15_500 < (made.n or 0) < 16_500
-    assert made.tags["monitor"] == "m"
-    found = entries(store, record)[0].found
-    assert found is not None
-    assert 0.0 < (found.low or 0.0) < (found.gain or 0.0) < (found.high or 0.0)
+    challenger = store.maps.get("m@champion")
+    assert (alias.version, challenger.version, challenger.reduction) == (1, 1, "binary")
+    assert 15_500 < (challenger.n or 0) < 16_500
+    assert challenger.tags["monitor"] == "m"
+    gained = entries(store, record)[0].found
+    assert gained is not None
+    assert 0.0 < (gained.low or 0.0) < (gained.gain or 0.0) < (gained.high or 0.0)
     # Log-odds are 1 too low, and the map adds as much.
     p = np.array([0.2, 0.5, 0.8])
     odds = p / (1 - p) * np.e
-    np.testing.assert_allclose(load(made.document).apply(p), odds / (1 + odds), atol=0.02)
+    np.testing.assert_allclose(load(challenger.document).apply(p), odds / (1 + odds), atol=0.02)
     # Evidence is reset, and the alarm ends with it.
     again = Definitions(store.redis, store.keys).get("m")
     assert again.started_at == BEGAN + 2 * HOUR
     look_at(store, again, NOW + 60)
-    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "unknown"
-    events = Standings(store.redis, store.keys, record).events(PageRequest(100)).items
-    assert [event.type for event in reversed(events)] == [
+    assert standing_of(store, record).rules["evidence"].status == "unknown"
+    assert [event.type for event in events_of(store, record)] == [
         "monitor.alarm.raised",
         "monitor.recalibration.applied",
         "monitor.alarm.cleared",
@@ -123,7 +115,7 @@ def test_a_bare_name_refers_to_the_challenger_only_after_promotion(store: Store)
     live = champion(store, "m")
     record = alarmed(store, "propose", map="m@champion")
     recalibrate_at(store, record, NOW)
-    proposal = Standings(store.redis, store.keys, record).read().proposal
+    proposal = standing_of(store, record).proposal
     assert proposal is not None
     assert proposal.found.champion == live
     assert store.maps.get("m").id == live
@@ -174,8 +166,8 @@ def test_auto_does_not_move_an_alias_that_points_elsewhere_by_then(store: Store)
     assert (store.aliases.get("m", "champion").map, store.maps.versions("m")) == (other, [1, 2])
 
 
-@pytest.mark.parametrize(("quota", "made"), [(1, False), (2, True), (0, True)])
-def test_no_challenger_is_made_beyond_the_quota_of_maps(store: Store, quota: int, made: bool) -> None:
+@pytest.mark.parametrize(("quota", "is_made"), [(1, False), (2, True), (0, True)])
+def test_no_challenger_is_made_beyond_the_quota_of_maps(store: Store, quota: int, is_made: bool) -> None:
     record = alarmed(store)
     of_a_tenant = Store.of(store.redis, quotas=Quotas(maps=quota))
     batch = read_batch(np.array([0.1, 0.4, 0.6, 0.9]), np.array([0, 1, 0, 1]))
@@ -183,8 +175,8 @@ def test_no_challenger_is_made_beyond_the_quota_of_maps(store: Store, quota: int
     spec = FitSpec(method="platt", name="other", options={}, batch="", reduction="binary", seed=0)
     store.maps.put(map_record(new_id("map"), spec, fitted, batch))
     recalibrate_at(of_a_tenant, record, NOW)
-    assert store.maps.versions("m") == ([1] if made else [])
-    if not made:
+    assert store.maps.versions("m") == ([1] if is_made else [])
+    if not is_made:
         (entry,) = entries(store, record)
         assert (entry.action, entry.found and entry.found.code) == ("recalibration-failed", "quota-exceeded")
         assert "1 maps" in (entry.detail or "")
@@ -209,7 +201,7 @@ def test_a_decision_that_was_not_carried_out_is_carried_out_by_the_next(store: S
 def test_a_proposal_waits_and_is_accepted(store: Store) -> None:
     record = alarmed(store, "propose", name="scores", alias="live")
     recalibrate_at(store, record, NOW)
-    standing = Standings(store.redis, store.keys, record).read()
+    standing = standing_of(store, record)
     assert standing.proposal is not None
     assert (standing.proposal.name, standing.proposal.version, standing.proposal.alias) == ("scores", None, "live")
     assert store.maps.versions("scores") == []
@@ -234,9 +226,9 @@ def test_a_proposal_is_rejected_and_its_map_stays_without_a_name(store: Store) -
     reject(store, record, "ben", NOW + 5)
     assert actions(store, record) == ["challenger-proposed", "proposal-rejected"]
     assert entries(store, record)[-1].who == "ben"
-    found = entries(store, record)[-1].found
-    assert found is not None
-    assert store.maps.get(found.challenger or "").name is None
+    rejected = entries(store, record)[-1].found
+    assert rejected is not None
+    assert store.maps.get(rejected.challenger or "").name is None
     assert store.maps.versions("m") == []
     with pytest.raises(UnknownProposal):
         reject(store, record, "ben", NOW + 6)
@@ -250,7 +242,7 @@ def test_a_proposal_is_outdated_once_its_alias_is_moved(store: Store) -> None:
         accept(store, record, "anna", NOW + 5)
     assert store.aliases.get("m", "champion").map == other
     assert store.maps.versions("m") == [1]
-    assert Standings(store.redis, store.keys, record).read().proposal is not None
+    assert standing_of(store, record).proposal is not None
 
 
 def test_within_the_pause_none_is_fitted_and_the_next_takes_the_place_of_the_last(store: Store) -> None:
@@ -296,8 +288,8 @@ def test_the_interval_of_the_gain_is_that_of_the_rows_one_by_one() -> None:
     p = np.round(random.uniform(0.02, 0.98, 5000), 3)
     y = (random.random(5000) < p**1.3).astype(np.int8)
     curve, _ = fit_curve(read_method("platt"), Event(p[:2500], y[:2500], None))
-    found = gain(tally_of(p[2500:], y[2500:]), None, curve, 0.95)
+    estimate = gain(tally_of(p[2500:], y[2500:]), None, curve, 0.95)
     q, p, y = curve(p[2500:]), p[2500:], y[2500:]
-    each = np.log(np.where(y == 1, q, 1 - q)) - np.log(np.where(y == 1, p, 1 - p))
-    reach = 1.96044 * each.std(ddof=1) / np.sqrt(2500)
-    np.testing.assert_allclose([found.value, found.high - found.value], [each.mean(), reach], rtol=2e-3)
+    gains = np.log(np.where(y == 1, q, 1 - q)) - np.log(np.where(y == 1, p, 1 - p))
+    reach = 1.96044 * gains.std(ddof=1) / np.sqrt(2500)
+    np.testing.assert_allclose([estimate.value, estimate.high - estimate.value], [gains.mean(), reach], rtol=2e-3)

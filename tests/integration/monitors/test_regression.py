@@ -36,10 +36,12 @@ from schemas.base import DAY, HOUR
 from schemas.monitor_alarms import AlarmData
 from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 from service.stack import Stack
-from tests.body_formats import ARROW, NDJSON, NPZ, arrow_of
-from tests.integration.monitors.monitored import answered
-from tests.integration.responses import body_of, patched
-from tests.packed import npz
+from tests.body_formats import ARROW, NDJSON, NPZ
+from tests.commands import invoked, succeeded
+from tests.integration.monitors.monitored import answered, new_monitor, send, window_of
+from tests.integration.monitors.streams import actions_of, entries_of, standing_of
+from tests.integration.responses import patched
+from tests.packed import arrow, npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 KINDS: dict[str, dict[str, Any]] = {
@@ -57,21 +59,9 @@ FORECASTS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(http: httpx.Client, kind: str, **changes: Any) -> str:
-    name = new_id("monitor").replace("_", "-").lower()
-    body = {"name": name, "prediction_kind": "regression", "forecast": KINDS[kind]} | changes
-    answer = http.post("/monitors", json=body)
-    assert answer.status_code == 201, answer.text
-    return f"/monitors/{name}"
-
-
-def window(http: httpx.Client, monitor: str) -> dict[str, Any]:
-    (one,) = body_of(http.get(monitor))["windows"]
-    return dict(one)
-
-
-def send(http: httpx.Client, monitor: str, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return answered(http.post(f"{monitor}/{what}", json={"rows": rows}))
+def of_kind(http: httpx.Client, kind: str) -> str:
+    """The path of a new monitor of forecasts."""
+    return new_monitor(http, prediction_kind="regression", forecast=KINDS[kind])
 
 
 @pytest.fixture(params=list(KINDS))
@@ -82,7 +72,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.slow
 def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = of_kind(http, kind)
     forecast = FORECASTS[kind]
     assert send(http, monitor, "rows", [{**forecast, "observed": 0.3, "group": "a"}]) == {"accepted": 1, "joined": 1}
     late = [{"id": "p", **forecast, "group": "a"}]
@@ -90,7 +80,7 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
     assert send(http, monitor, "labels", [{"id": "p", "observed": 0.3}]) == {"accepted": 1, "joined": 1}
     assert send(http, monitor, "labels", [{"id": "o", "observed": 0.3}]) == {"accepted": 1, "waiting": 1}
     assert send(http, monitor, "predictions", [{"id": "o", **forecast}]) == {"accepted": 1, "joined": 1}
-    shown = window(http, monitor)
+    shown = window_of(http, monitor)
     assert (shown["rows"], shown["predictions"], shown["groups"]["a"]["rows"]) == (3, 3, 2)
     assert sum(count > 0 for count in shown["pit"]["count"]) == 1
     edges, bins = shown["pit"]["edges"], shown["pit"]["count"]
@@ -101,23 +91,25 @@ def test_a_forecast_counts_the_same_at_once_and_late_in_either_order(http: httpx
 
 
 def test_rows_are_counted_in_the_bin_of_their_outcome(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = of_kind(http, kind)
     send(http, monitor, "rows", [{"id": str(i), **FORECASTS[kind], "observed": 0.3} for i in range(20)])
     reading = http.get(monitor).json()
-    one = reading["windows"][0]
-    assert one["rows"] == 20
-    assert reading["monitor"]["measures"] == list(one["measures"])
-    assert all(measure["value"] is not None for measure in one["measures"].values()), one["measures"]
+    window_of_rows = reading["windows"][0]
+    assert window_of_rows["rows"] == 20
+    assert reading["monitor"]["measures"] == list(window_of_rows["measures"])
+    assert all(measure["value"] is not None for measure in window_of_rows["measures"].values()), window_of_rows[
+        "measures"
+    ]
 
 
 def test_an_id_counts_once_and_a_second_outcome_contradicts(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     row = {"id": "a", **FORECASTS["quantiles"], "observed": 0.25}
     assert send(http, monitor, "rows", [row, row]) == {"accepted": 1, "joined": 1, "duplicates": 1}
     assert send(http, monitor, "rows", [row])["duplicates"] == 1
     other = send(http, monitor, "labels", [{"id": "a", "observed": 0.75}])
     assert other["contradicted"] == 1
-    assert window(http, monitor)["rows"] == 1
+    assert window_of(http, monitor)["rows"] == 1
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -147,11 +139,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "row", "code"), REFUSED)
 def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dict[str, Any], code: str) -> None:
-    monitor = made(http, kind)
+    monitor = of_kind(http, kind)
     good = {**FORECASTS[kind], "observed": 0.0}
-    found = send(http, monitor, "rows", [good, row, good])
-    assert (found["accepted"], found["refused"]) == (2, 1)
-    (refusal,) = found["refusals"]
+    receipt = send(http, monitor, "rows", [good, row, good])
+    assert (receipt["accepted"], receipt["refused"]) == (2, 1)
+    (refusal,) = receipt["refusals"]
     assert (refusal["row"], refusal["code"]) == (1, code)
 
 
@@ -165,22 +157,22 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
 )
 def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
     body = npz(predictions=np.zeros(3), labels=np.zeros(3))
-    answer = http.post(f"{made(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
+    answer = http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
     assert answer.status_code == 422
     assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
 
 
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     body = '{"rows": [{"quantiles": [0, 1, NaN, 3, 4], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": NaN},'
     body += '{"quantiles": [0, 1, 2, 3, Infinity], "observed": 1}, {"quantiles": [0, 1, 2, 3, 4], "observed": 1}]}'
-    found = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
-    assert (found["accepted"], found["refused"]) == (1, 3)
-    assert [one["code"] for one in found["refusals"]] == ["not-finite", "invalid-label", "not-finite"]
+    receipt = answered(http.post(f"{monitor}/rows", content=body, headers={"Content-Type": "application/json"}))
+    assert (receipt["accepted"], receipt["refused"]) == (1, 3)
+    assert [refusal["code"] for refusal in receipt["refusals"]] == ["not-finite", "invalid-label", "not-finite"]
 
 
 def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> None:
-    monitor = made(http, "quantiles")
+    monitor = of_kind(http, "quantiles")
     rows = [{"quantiles": [0.0, 1.0, 1.0 - 1e-9, 2.0, 3.0], "observed": 1.5}]
     assert send(http, monitor, "rows", rows)["joined"] == 1
 
@@ -189,24 +181,26 @@ def test_quantiles_that_cross_by_rounding_are_counted(http: httpx.Client) -> Non
 def test_every_format_comes_to_the_same_counts(http: httpx.Client, kind: str, form: str) -> None:
     rng, n = np.random.default_rng(8), 60
     width = {"normal": 2, "quantiles": 5, "samples": 3, "interval": 2}[kind]
-    values = np.sort(rng.normal(size=(n, width)), axis=1)
-    values[:, 1] = np.maximum(values[:, 1], 0.1) if kind == "normal" else values[:, 1]
+    predictions = np.sort(rng.normal(size=(n, width)), axis=1)
+    predictions[:, 1] = np.maximum(predictions[:, 1], 0.1) if kind == "normal" else predictions[:, 1]
     y, ids = rng.normal(size=n), [f"r{i}" for i in range(n)]
-    values[7], y[9] = np.nan, np.inf
-    rows = [{"id": i, "prediction": v.tolist(), "label": o} for i, v, o in zip(ids, values, y.tolist(), strict=True)]
+    predictions[7], y[9] = np.nan, np.inf
+    rows = [
+        {"id": i, "prediction": v.tolist(), "label": o} for i, v, o in zip(ids, predictions, y.tolist(), strict=True)
+    ]
     bodies = {
         NDJSON: "\n".join(json.dumps(row) for row in rows).encode(),
-        NPZ: npz(ids=np.array(ids), predictions=values, labels=y),
-        ARROW: arrow_of({"id": ids, "prediction": values.tolist(), "label": y}),
+        NPZ: npz(ids=np.array(ids), predictions=predictions, labels=y),
+        ARROW: arrow({"id": ids, "prediction": predictions.tolist(), "label": y}),
     }
-    monitor, other = made(http, kind), made(http, kind)
-    found = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
-    assert (found["accepted"], found["refused"]) == (58, 2)
+    monitor, other = of_kind(http, kind), of_kind(http, kind)
+    receipt = answered(http.post(f"{monitor}/rows", content=bodies[form], headers={"Content-Type": form}))
+    assert (receipt["accepted"], receipt["refused"]) == (58, 2)
     body = json.dumps({"rows": rows}).encode()
     answered(http.post(f"{other}/rows", content=body, headers={"Content-Type": "application/json"}))
-    one, two = (window(http, each) for each in (monitor, other))
-    assert one["pit"] == two["pit"]
-    for key, reading in one["measures"].items():  # folds are random, and so is the order of sums
+    first, two = (window_of(http, name) for name in (monitor, other))
+    assert first["pit"] == two["pit"]
+    for key, reading in first["measures"].items():  # folds are random, and so is the order of sums
         assert reading["value"] == pytest.approx(two["measures"][key]["value"], rel=1e-12)
 
 
@@ -272,11 +266,11 @@ def test_an_invalid_definition_names_its_field(
     assert answer.status_code == 422, answer.text
     problem = answer.json()
     assert problem["type"].endswith(code), problem
-    assert pointer in [one["pointer"].removeprefix("#") for one in problem["errors"]], problem
+    assert pointer in [error["pointer"].removeprefix("#") for error in problem["errors"]], problem
 
 
 def test_patches_of_classification_are_refused(http: httpx.Client) -> None:
-    monitor = made(http, "normal")
+    monitor = of_kind(http, "normal")
     for changes in ({"recalibration": {"policy": "online"}}, {"reference": {"start": at(1.0), "end": at(2.0)}}):
         assert patched(http, monitor, changes).json()["type"].endswith("prediction-kind-mismatch")
     assert patched(http, monitor, {"measures": ["pit-ks"]}).json()["measures"] == ["pit-ks"]
@@ -290,7 +284,7 @@ def test_a_monitor_stored_before_forecasts_had_challengers_can_be_changed(store:
 
 @pytest.mark.parametrize("kind", ["samples", "interval"])
 def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = of_kind(http, kind)
     for answer in (
         http.post(f"{monitor}/recalibrate"),
         patched(http, monitor, {"recalibration": {"policy": "auto"}}),
@@ -300,7 +294,7 @@ def test_samples_and_intervals_have_no_challengers(http: httpx.Client, kind: str
 
 @pytest.mark.slow
 def test_the_page_the_pictures_and_the_series_show_forecasts(http: httpx.Client, kind: str) -> None:
-    monitor = made(http, kind)
+    monitor = of_kind(http, kind)
     page = f"/ui{monitor}"
     assert http.get(page).status_code == 200
     rng = np.random.default_rng(3)
@@ -369,7 +363,7 @@ def test_calibrated_forecasts_raise_no_alarm(store: Store) -> None:
     y = np.random.default_rng(3).normal(size=3000)
     _ingest(store, record, "rows", now, predictions=np.tile(ndtri(LEVELS), (3000, 1)), labels=y)
     look_at(store, record, now)
-    assert Standings(store.redis, store.keys, record).read().rules["evidence"].status == "ok"
+    assert standing_of(store, record).rules["evidence"].status == "ok"
 
 
 def test_forecasts_without_outcomes_expire(store: Store) -> None:
@@ -386,9 +380,9 @@ def test_forecasts_without_outcomes_expire(store: Store) -> None:
 
 def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
     name = new_id("monitor").replace("_", "-").lower()
-    made = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
-    assert made.forecast is not None
-    assert (made.prediction_kind, made.forecast.level) == ("regression", 0.9)
+    created = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
+    assert created.forecast is not None
+    assert (created.prediction_kind, created.forecast.level) == ("regression", 0.9)
     ids, forecasts = ["a", "b", "c"], np.array([[-1.0, 1.0]] * 3)
     assert client.send_predictions(name, ids, forecasts).accepted == 3
     assert client.send_labels(name, ids, np.array([0.25, 1.5, -0.5])).joined == 3
@@ -423,9 +417,8 @@ def test_the_command_line_shows_the_coverage(client: Calibrant, service: Stack) 
     client.create_monitor(name, prediction_kind="regression", forecast={"kind": "normal"})
     client.send_rows(name, np.array([[0.0, 1.0]] * 30), np.linspace(-1.5, 1.5, 30))
     for words in (["show", name], ["list"]):
-        found = CliRunner().invoke(app, ["monitors", *words, "--server", service.url])
-        assert found.exit_code == 0, found.output
-    shown = CliRunner().invoke(app, ["monitors", "show", name, "--server", service.url]).output
+        succeeded(None, "monitors", *words, "--server", service.url)
+    shown = invoked(None, "monitors", "show", name, "--server", service.url).output
     assert "quantile-calibration-error" in shown
     assert "outcomes inside" in shown
 
@@ -458,28 +451,28 @@ COLUMNS: dict[str, tuple[str, list[object]]] = {
 def test_a_file_of_forecasts_counts_as_its_rows_at_once_and_late(
     http: httpx.Client, service: Stack, kind: str, tmp_path: Path
 ) -> None:
-    name = made(http, kind).removeprefix("/monitors/")
-    header, values = COLUMNS[kind]
+    name = of_kind(http, kind).removeprefix("/monitors/")
+    header, cells = COLUMNS[kind]
     level = ("--level", "0.9") if kind == "interval" else ()
-    whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *values]] * 2)
+    whole = _file(tmp_path, "whole", f"id,site,day,observed,{header}", [["w", "a", 1e9, 0.3, *cells]] * 2)
     now = time.time()
     whole.write_text(whole.read_text().replace("1000000000.0", repr(now)))
     asked = (name, whole, "--regression", "--group", "site", "--time", "day", *level)
-    found = _sent(service, *asked)
-    assert found.exit_code == 0, found.stderr
-    assert "2 joined" in found.stdout
-    blind = _file(tmp_path, "blind", f"id,{header}", [["p", *values]])
+    sent = _sent(service, *asked)
+    assert sent.exit_code == 0, sent.stderr
+    assert "2 joined" in sent.stdout
+    blind = _file(tmp_path, "blind", f"id,{header}", [["p", *cells]])
     assert _sent(service, name, blind, "--regression", "--what", "predictions", "--id", "id", *level).exit_code == 0
     outcome = _file(tmp_path, "outcome", "id,rain", [["p", 0.3]])
     late = ("--regression", "--what", "labels", "--id", "id", "--label", "rain")
     assert "1 joined" in _sent(service, name, outcome, *late).stdout
-    shown = window(http, f"/monitors/{name}")
+    shown = window_of(http, f"/monitors/{name}")
     assert (shown["rows"], shown["groups"]["a"]["rows"]) == (3, 2)
     assert sum(count > 0 for count in shown["pit"]["count"]) == 1
 
 
 def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, service: Stack, tmp_path: Path) -> None:
-    quantiles, interval = (made(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
+    quantiles, interval = (of_kind(http, kind).removeprefix("/monitors/") for kind in ("quantiles", "interval"))
     classes = http.post("/monitors", json={"name": f"classes-{quantiles}"}).json()["name"]
     normal = _file(tmp_path, "normal", "observed,mean,std", [[0.3, 0.0, 1.0]])
     others = _file(tmp_path, "others", "observed,q0.1,q0.3,q0.5,q0.7,q0.9", [[0.3, -1, -0.5, 0, 0.5, 1]])
@@ -499,7 +492,7 @@ def test_a_file_that_does_not_fit_the_monitor_is_refused(http: httpx.Client, ser
         assert refused.exit_code == code, refused.stderr
         assert expected in " ".join(refused.stderr.split())
         assert "much" not in refused.stderr
-    assert window(http, f"/monitors/{quantiles}")["rows"] == 0
+    assert window_of(http, f"/monitors/{quantiles}")["rows"] == 0
 
 
 # --- Challengers: maps of levels, fitted to the counts
@@ -532,16 +525,15 @@ def test_an_alarm_has_a_challenger_that_widens_forecasts(store: Store, kind: str
     assert made_map.tags["monitor"] == "m"
     fitted = load_distribution(made_map.document)
     y = np.random.default_rng(3).normal(size=4000)
-    given = (
+    forecasts = (
         {"quantiles": np.tile(0.6 * ndtri(LEVELS), (4000, 1)), "levels": LEVELS}
         if kind == "quantiles"
         else {"mean": np.zeros(4000), "variance": np.full(4000, 0.36)}
     )
-    after = fitted.apply(**given)
-    found = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
-    assert 0.88 < (found.measures["coverage"].value or 0.0) < 0.92
-    audit = [entry.action for entry in Standings(store.redis, store.keys, record).audit(PageRequest(100)).items]
-    assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(audit)
+    after = fitted.apply(**forecasts)
+    report = evaluate_distribution(y, quantiles=after.quantiles, levels=after.levels, measures=["coverage"])
+    assert 0.88 < (report.measures["coverage"].value or 0.0) < 0.92
+    assert {"challenger-proposed", "alias-moved", "evidence-restarted"} <= set(actions_of(store, record))
     # A second challenger would have to be compared with the map, but a tally has only the forecasts that were sent.
     recalibrate_at(store, record, now)
     assert store.maps.versions("m") == [1]
@@ -552,7 +544,6 @@ def test_a_calibrated_monitor_gets_no_challenger(store: Store) -> None:
     record = _narrow(store, now, factor=1.0, policy="propose")
     request_challenger(store, record, None, now)
     recalibrate_at(store, record, now)
-    audit = Standings(store.redis, store.keys, record).audit(PageRequest(100)).items
-    declined = [entry for entry in audit if entry.action == "recalibration-declined"]
+    declined = [entry for entry in entries_of(store, record) if entry.action == "recalibration-declined"]
     assert [entry.found.code for entry in declined if entry.found] == ["not-better"]
     assert store.maps.versions("m") == []

@@ -20,6 +20,7 @@ from backend.store.store import Store
 from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
 from schemas.base import HOUR
 from tests.integration.monitors.monitored import monitored
+from tests.integration.monitors.test_processes import names_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,10 +28,6 @@ pytestmark = pytest.mark.slow
 ROWS, HOURS, CHUNK, K, BEGAN = 6_000, 6, 200, 3, 500_000 * HOUR
 #: Processes that are killed, and vectors that are kept.
 KILLED, SIZE = 4, 1000
-
-
-def names_of(rows: np.ndarray) -> list[bytes]:
-    return [b"row-%d" % row for row in rows.tolist()]
 
 
 def send(url: str, seed: int) -> None:
@@ -59,21 +56,21 @@ def test_the_sample_is_the_same_whoever_is_killed_while_it_is_filled(store: Stor
     ledger = monitored(store, n_classes=K, scale="logit", reduction="confidence", reservoir=SIZE)
     commands = [[sys.executable, "-m", __name__, redis_url, str(seed)] for seed in range(KILLED + 1)]
     for number, command in enumerate(commands[:KILLED]):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
-            assert one.stdout is not None
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
             # After other numbers of requests, so that each is killed elsewhere in its work.
-            assert all(one.stdout.readline() == "next\n" for _ in range(2 + 7 * number))
-            one.send_signal(signal.SIGKILL)
+            assert all(process.stdout.readline() == "next\n" for _ in range(2 + 7 * number))
+            process.send_signal(signal.SIGKILL)
     subprocess.run(commands[KILLED], check=True, stdout=subprocess.DEVNULL)
     uid = store.monitors.get("m").id
     logits, labels, _ = calibrant.logistic_normal(ROWS, n_classes=K, seed=0)
     rows = np.arange(ROWS)
     known = np.where(rows % 2 == 0, labels, NO_LABEL)
     expected = Reservoir.of(priorities_of(names_of(rows), uid), logits, known).at_most(SIZE)
-    found = ledger.buckets.vectors.sample(0, 2**40)
-    assert np.array_equal(found.priorities, expected.priorities)
-    assert np.array_equal(found.vectors, expected.vectors)
-    assert np.array_equal(found.labels, expected.labels)
+    sampled = ledger.buckets.vectors.sample(0, 2**40)
+    assert np.array_equal(sampled.priorities, expected.priorities)
+    assert np.array_equal(sampled.vectors, expected.vectors)
+    assert np.array_equal(sampled.labels, expected.labels)
     totals = ledger.totals()
     assert (totals["predictions"], totals["joined"]) == (ROWS, ROWS // 2)
 

@@ -75,7 +75,7 @@ def test_a_series_has_at_most_the_requested_points_and_every_row(
     assert sum(point["rows"] for point in returned) == 24 * 50
     means = [point["mean_prediction"] * point["rows"] for point in returned]
     assert sum(means) == pytest.approx(sum(p.sum() for p, _ in rows))
-    assert all(one["end"] <= other["start"] for one, other in pairwise(returned))
+    assert all(earlier["end"] <= other["start"] for earlier, other in pairwise(returned))
 
 
 @pytest.mark.slow
@@ -177,9 +177,9 @@ def test_a_series_that_would_take_too_long_is_refused_with_a_remedy(api: httpx.C
     assert answer.status_code == 422
     [error] = answer.json()["errors"]
     assert place_of(error) == "?points"
-    found = re.search(r"request at most (\d+) points, or one measure", error["detail"])
-    assert found is not None
-    assert 50 < int(found[1]) < 200
+    advice = re.search(r"request at most (\d+) points, or one measure", error["detail"])
+    assert advice is not None
+    assert 50 < int(advice[1]) < 200
     response = api.get("/monitors/inbox/series", params=asked | {"measure": "brier"})
     assert (response.status_code, len(response.json()["points"])) == (200, 200)
 

@@ -71,8 +71,8 @@ def test_a_deletion_checks_the_monitor_that_it_deletes(store: Store) -> None:
 
 def test_pages_hold_the_newest_first(store: Store) -> None:
     definitions = _definitions(store)
-    made = [definitions.put(record_of(f"m{i}")) for i in range(5)]
-    for i, record in enumerate(made):
+    records = [definitions.put(record_of(f"m{i}")) for i in range(5)]
+    for i, record in enumerate(records):
         store.redis.zadd(store.keys.monitors(), {record.id: float(i)})
     first = definitions.page(PageRequest(3))
     definitions.delete("m0")
@@ -92,8 +92,8 @@ def test_concurrent_creations_stop_at_the_quota_of_monitors(store: Store) -> Non
         return True
 
     with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(make, range(16)))
-    assert (made.count(True), _definitions(store).number()) == (3, 3)
+        outcomes = list(threads.map(make, range(16)))
+    assert (outcomes.count(True), _definitions(store).number()) == (3, 3)
 
 
 def test_concurrent_changes_are_all_kept(store: Store) -> None:
@@ -132,13 +132,13 @@ def test_nothing_is_left_of_a_monitor_that_is_deleted_and_its_name_is_free(store
     _filled(store)
     definitions = _definitions(store)
     before = set(cast(list[bytes], store.redis.keys("calibrant*")))
-    kept = definitions.put(record_of("kept"))
+    record = definitions.put(record_of("kept"))
     assert len(before) > 25
     definitions.delete("m")
     definitions.delete("kept")
     rest = [key for key in store.redis.keys("calibrant*") if b":audit" not in key]  # which says what was deleted
     assert rest == [Shared.tenants().encode()]
-    assert definitions.put(record_of("kept")).id != kept.id
+    assert definitions.put(record_of("kept")).id != record.id
 
 
 class Dying(Redis):
@@ -195,5 +195,5 @@ def test_groups_that_come_at_once_have_one_number_each(store: Store) -> None:
     record = monitor(store)
     names = [f"g{i}" for i in range(50)]
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: MonitorGroups(store.redis, store.keys, record).indices(names), range(16)))
-    assert found == [list(range(FIRST_GROUP, FIRST_GROUP + 50))] * 16
+        numbers = list(threads.map(lambda _: MonitorGroups(store.redis, store.keys, record).indices(names), range(16)))
+    assert numbers == [list(range(FIRST_GROUP, FIRST_GROUP + 50))] * 16

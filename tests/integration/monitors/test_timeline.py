@@ -24,15 +24,15 @@ def test_points_have_every_row_once_in_order(store: Store, api: httpx.Client, bu
     rows = [{"prediction": 0.3, "label": int(i % 3 == 0), "timestamp": at(newest - 60 * i)} for i in range(buckets)]
     assert answered(api.post("/monitors/m/rows", json={"rows": rows}))["accepted"] == buckets
     record = store.monitors.get("m")
-    reader, kept = MonitorReader(store.redis, store.keys, record, MonitorCache()), kept_span(record, newest)
-    oldest = reader.buckets.oldest(kept.first, kept.last)
+    reader, span = MonitorReader(store.redis, store.keys, record, MonitorCache()), kept_span(record, newest)
+    oldest = reader.buckets.oldest(span.first, span.last)
     assert oldest is not None
     for _ in range(2):  # the second time from memory
-        points = gathered_points(reader, Span(oldest, kept.last, kept.bucket))
+        points = gathered_points(reader, Span(oldest, span.last, span.bucket))
         assert 1 < len(points) <= POINTS + 1
-        assert all(one.end <= other.start for (one, _), (other, _) in pairwise(points))
-        assert sum(len(found.tally) for _, found in points) == buckets
-        assert sum(found.predictions for _, found in points) == buckets
+        assert all(earlier.end <= other.start for (earlier, _), (other, _) in pairwise(points))
+        assert sum(len(point.tally) for _, point in points) == buckets
+        assert sum(point.predictions for _, point in points) == buckets
         assert points[0][0].first == oldest
 
 

@@ -33,8 +33,8 @@ def is_genuine() -> Check:
     (block,) = [text for text in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if "def is_genuine" in text]
     there: dict[str, Any] = {}
     exec(compile(block, "docs/how-to/webhooks.md", "exec"), there)
-    found: Check = there["is_genuine"]
-    return found
+    check: Check = there["is_genuine"]
+    return check
 
 
 @pytest.fixture
