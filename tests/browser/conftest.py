@@ -9,13 +9,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from calibrant.client import Calibrant
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.browser.chromium import find_chromium, flags
 from tests.browser.files import rows
 from tests.browser.watched import Visits
 from tests.integration.conftest import patient
 from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
+from tests.warm_service import stack
 
 
 @pytest.fixture(scope="session")

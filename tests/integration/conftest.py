@@ -32,9 +32,10 @@ from schemas.jobs import JobRecord
 from service.app import create_app
 from service.server import Server
 from service.settings import Settings
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.redis_server import until_ready
 from tests.store_folder import store_folder
+from tests.warm_service import stack
 
 #: Each client without it makes one, in a millisecond.
 _UNUSED_TLS = ssl.create_default_context()

@@ -23,8 +23,9 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from schemas.audit import AuditQuery, ChangeRecord
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.conftest import patient
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

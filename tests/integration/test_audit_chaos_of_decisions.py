@@ -30,12 +30,12 @@ from backend.store.store import Store
 from schemas.audit import ChangeRecord
 from schemas.monitor_alarms import Occasion, Proposal, RecalibrationData, Standing
 from schemas.monitors import MonitorRecord
-from service.stack import stack
 from tests.integration.conftest import patient
 from tests.integration.monitors.receiver import Receiver, receiving
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import until
 from tests.integration.test_audit_chaos import QUICK, Writers, kill, log_of, mending
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

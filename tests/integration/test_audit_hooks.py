@@ -28,10 +28,10 @@ from calibrant.client import Calibrant
 from schemas.audit import AuditFact, AuditQuery, ChangeRecord
 from schemas.audit_hooks import MAX_AUDIT_HOOKS, StoredHook
 from service.settings import Settings
-from service.stack import stack
 from tests.integration.conftest import patient, serving
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.test_deliveries import HUSH, NAME, SECRET, means
+from tests.warm_service import stack
 
 FIT = {"method": "identity", "name": "spam", "predictions": [0.1, 0.9], "labels": [0, 1]}
 

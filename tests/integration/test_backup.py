@@ -35,10 +35,10 @@ from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord
 from schemas.maps import FitSpec, MapRecord
 from service.settings import Settings
-from service.stack import stack
 from tests.integration.conftest import patient, serving
 from tests.integration.monitors.stored import fill_monitor
 from tests.integration.stored import load_first_store
+from tests.warm_service import stack
 
 DOCUMENT = {
     "format": 1, "method": "platt", "family": "platt", "reduction": "binary", "scale": "probability",

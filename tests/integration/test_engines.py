@@ -31,11 +31,11 @@ from calibrant.distributed.cluster import gather_on_cluster
 from calibrant.distributed.scan import Scan
 from calibrant.distributed.storage import storage_of
 from calibrant.monitoring.event_tally import EventTally
-from service.stack import stack
 from tests.integration.conftest import patient
 from tests.integration.failing_workers import KilledOnce
 from tests.integration.responses import problem_of
 from tests.rows import draw_event
+from tests.warm_service import stack
 
 N, FILES = 40_000, 8
 COLUMNS = Columns.read(prediction="score", label="outcome", group="country")

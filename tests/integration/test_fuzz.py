@@ -11,10 +11,11 @@ import pytest
 
 from benchmarks.examples.record import admitting
 from schemas.audit import AuditQuery
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.fuzz import fuzz
 from tests.fuzz.hosts import fuzzed_host
 from tests.integration.conftest import patient
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

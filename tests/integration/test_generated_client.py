@@ -19,10 +19,11 @@ from service.examples.calls import all_examples
 from service.formats.catalogue import FORMATS
 from service.openapi import operations
 from service.settings import Settings
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.conftest import patient
 from tests.openapi.python import Generated, generate
 from tests.openapi.through import GeneratedClient
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ import pytest
 from redis import Redis
 
 from service.settings import Settings
-from service.stack import stack
 from tests.integration.conftest import one_place_taken, patient, serving
 from tests.integration.redis_server import until, until_ready
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from redis import Redis
 
 from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant
-from service.stack import stack
 from tests.integration.conftest import patient
 from tests.integration.stored import load_store
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

@@ -24,10 +24,10 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant
 from schemas.sources import read_declarations
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
 from tests.integration.conftest import patient
 from tests.integration.responses import body_of, problem_of
+from tests.warm_service import stack
 
 COLUMNS = {"predictions": "score", "labels": "outcome"}
 WAIT = {"Prefer": "wait=600"}

@@ -20,9 +20,10 @@ from redis import Redis
 
 from backend.store.api_keys import ApiKeyStore
 from service.settings import Settings
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.conftest import patient, serving
 from tests.integration.visiting import Visitor
+from tests.warm_service import stack
 
 pytestmark = pytest.mark.slow
 

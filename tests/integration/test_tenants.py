@@ -20,8 +20,8 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from benchmarks.examples.record import admitting
 from service.examples.calls import HOST
-from service.stack import stack
 from tests.integration.conftest import patient
+from tests.warm_service import stack
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}

@@ -22,10 +22,10 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant
-from service.stack import stack
 from tests.hostile_paths import hostile_paths
 from tests.integration.conftest import patient
 from tests.integration.responses import body_of, problem_of
+from tests.warm_service import stack
 
 WAIT = {"Prefer": "wait=600"}
 COLUMNS = {"ids": "request", "predictions": "score", "labels": "outcome", "timestamps": "at", "groups": "country"}
