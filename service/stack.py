@@ -145,11 +145,12 @@ def stack(
     log_format: str = "auto",
     repair: bool = False,
     inherited: Mapping[str, str] | None = None,
+    start: Callable[..., subprocess.Popen[bytes]] = spawn,
 ) -> Iterator[Stack]:
     """Start everything; at the end of the context stop the API, the worker and the store, in this order.
 
     The children get the environment ``inherited``, by default that of this process. It contains the URL of the store,
-    because command lines are readable by all users.
+    because command lines are readable by all users. ``start`` starts the API and the worker.
     """
     with contextlib.ExitStack() as started:
         listener = started.enter_context(contextlib.closing(_listen(host, port)))
@@ -178,9 +179,12 @@ def stack(
         patience = _DRAIN_SECONDS + _PATIENCE
         with contextlib.suppress(KeyError, ValueError):  # the children refuse what is no number
             patience = float(environment[unready]) + float(environment.get(drain, _DRAIN_SECONDS)) + _PATIENCE
-        worker = Child("the worker", lambda: _worker(environment | {variable_of("device"): device}, log))
+        of_worker = environment | {variable_of("device"): device}
+        worker = Child("the worker", lambda: start(_command("worker"), log=log, environment=of_worker))
         started.callback(lambda: stop(worker.process, patience=patience))
-        api = Child("the API", lambda: _api(environment | {variable_of("host"): host}, log, listener))
+        of_api, fd = environment | {variable_of("host"): host}, listener.fileno()
+        command = _command("api", "--socket-fd", str(fd))
+        api = Child("the API", lambda: start(command, log=log, environment=of_api, pass_fds=(fd,)))
         started.callback(lambda: stop(api.process, patience=patience))
         running = Stack(_url(listener), store, api, worker)
         yield running
@@ -189,15 +193,6 @@ def stack(
 def _command(*arguments: str) -> list[str]:
     # -P: a schemas.py in the working directory must not shadow the package.
     return [sys.executable, "-P", "-m", "calibrant", *arguments]
-
-
-def _worker(environment: dict[str, str], log: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    return spawn(_command("worker"), log=log, environment=environment)
-
-
-def _api(environment: dict[str, str], log: IO[bytes] | None, listener: socket.socket) -> subprocess.Popen[bytes]:
-    fd = listener.fileno()
-    return spawn(_command("api", "--socket-fd", str(fd)), log=log, environment=environment, pass_fds=(fd,))
 
 
 def _refuse_open_bind(host: str, redis_url: str) -> None:

@@ -25,6 +25,8 @@ from typing import Any
 
 import pytest
 
+from tests import warm_service
+
 DURATIONS = Path(__file__).parent / "durations.json"
 #: Folders whose tests share services: the first of them run first.
 _WITH_SERVICES = ("tests/browser/", "tests/integration/")
@@ -283,6 +285,7 @@ def _run_files(session: pytest.Session, channel: socket.socket) -> None:
         capture.start_global_capturing()
         sender = _Sender(config, channel)
         plugins.register(sender, "sender")
+        warm_service.begin()
         lines = channel.makefile("rb")
         tests = json.loads(lines.readline())
         while tests:

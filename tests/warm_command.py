@@ -18,12 +18,12 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import calibrant
 from calibrant import cli
 from calibrant.cli import commands
 from calibrant.cli.main import own_commands
+from tests.warm_service import end_with
 
 #: Sends a command with its open files to the process that runs it, and ends with its status.
 _CLIENT = """#!{python} -IS
@@ -93,21 +93,6 @@ def _serve(connection: socket.socket) -> None:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.argv = ["calibrant", *arguments]
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 - until it ends
-        try:
-            cli.run()
-            status: Any = 0
-        except SystemExit as ended:
-            status = ended.code
-        if isinstance(status, str):
-            sys.stderr.write(f"{status}\n")
-            status = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status or 0)  # the end of an interpreter would copy all that it shares with its parent
+        end_with(cli.run, ["calibrant", *arguments], folder, environment)
     connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     os._exit(0)

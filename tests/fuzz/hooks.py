@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from typing import Any
@@ -13,6 +14,10 @@ from tests.body_formats import JSON, NPY, NPZ, WRITE_ARRAYS, WRITE_ROWS
 from tests.fuzz.bodies import BATCH_VARIABLE, archives, fitting, single_arrays, tables
 
 _PROBLEM = "application/problem+json"
+
+# A tenth of the time went into searching strategies and schemas, which stay, for garbage.
+gc.freeze()
+gc.set_threshold(50_000)
 
 schemathesis.openapi.media_type(NPZ, archives())
 schemathesis.openapi.media_type(NPY, single_arrays())

@@ -33,10 +33,11 @@ from schemas.jobs import JobRecord
 from service.app import create_app
 from service.server import Server
 from service.settings import Settings
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.redis_server import until_ready
 from tests.integration.visiting import Visitor
 from tests.store_folder import store_folder
+from tests.warm_service import stack
 
 #: Each client without it makes one, in a millisecond.
 _UNUSED_TLS = ssl.create_default_context()

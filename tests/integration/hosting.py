@@ -22,6 +22,7 @@ import calibrant
 from backend.held_map import HeldMap
 from service.hosts.app import HostApp, HostProcess, HostRoute
 from service.settings import ScoringSettings
+from tests.warm_service import Popen
 
 Call = tuple[str, str, dict[str, Any]]
 RANDOM = np.random.default_rng(49)
@@ -123,7 +124,7 @@ def running_host(
     """Run ``calibrant host``, on a free port unless ``port`` is None."""
     command = [sys.executable, *python, "-m", "calibrant", "host", "--log-format", "text", *arguments]
     command += [] if port is None else ["--port", port]
-    with subprocess.Popen(
+    with Popen(
         command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=os.environ | variables
     ) as process:
         try:

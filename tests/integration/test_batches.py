@@ -16,7 +16,7 @@ from redis import Redis
 
 from backend.store.clock import seconds
 from backend.store.keyspace import Keyspace, new_id
-from backend.store.processes import spawn, stop
+from backend.store.processes import stop
 from backend.store.store import Store
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL
@@ -24,6 +24,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npy, npz
+from tests.warm_service import start
 
 ROWS: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 0, 1, 1]}
 
@@ -280,7 +281,7 @@ def test_a_job_sees_the_rows_that_were_there_when_it_was_queued(
         for path, more in (("/evaluate", {}), ("/maps", {"method": "platt"}))
     ]
     _append(api, batch["id"], rows)
-    worker = spawn(
+    worker = start(
         [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:

@@ -17,13 +17,13 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.errors import IdempotencyConflict, IdempotencyInProgress
 from backend.store.idempotency import Reservation
 from backend.store.keyspace import Keyspace, Shared
-from backend.store.processes import spawn
 from backend.store.store import Store
 from schemas.jobs import StoredAnswer
 from service.settings import Settings
 from tests.integration.conftest import claimed, patient, serving
 from tests.integration.redis_server import answered, assert_away, ready, redis_server, until
 from tests.integration.responses import code_of
+from tests.warm_service import start
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(200)
@@ -158,7 +158,7 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
     ):
         fd = listener.fileno()
         command = [sys.executable, "-m", "calibrant", "api", "--socket-fd", str(fd)]
-        process = spawn(command, environment=patient() | settings, pass_fds=(fd,))
+        process = start(command, environment=patient() | settings, pass_fds=(fd,))
         changes.subscribe(Shared.job_changes())
         changes.get_message(timeout=600)
         first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
@@ -168,7 +168,7 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         process.wait()
         with pytest.raises(httpx.TransportError):
             first.result()
-        process = spawn(command, environment=patient() | settings, pass_fds=(fd,))
+        process = start(command, environment=patient() | settings, pass_fds=(fd,))
         deadline = time.monotonic() + 120
         while (again := _post(api, "/maps", FIT, "a", **headers)).status_code == 409:
             assert time.monotonic() < deadline

@@ -21,11 +21,11 @@ from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from calibrant.cli.main import app
 from calibrant.client import Calibrant, ProblemResponse
-from service.stack import stack
 from tests.commands import invoked, succeeded
 from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, code_of
+from tests.warm_service import stack
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
 

@@ -27,11 +27,11 @@ from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from schemas.problems import Problem
-from service.stack import stack
 from tests.integration.conftest import claimed, job_record, patient, submitted
 from tests.integration.redis_server import until
 from tests.integration.threads import in_thread
 from tests.rows import draw_event
+from tests.warm_service import stack
 
 PASSWORD, NAME, GROUP = "hunter2-of-the-store", "name-of-a-map", "group-of-a-row"
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -31,12 +31,12 @@ from calibrant.client import Calibrant, ProblemResponse
 from service.errors import InvalidToken, IssuerUnavailable
 from service.issuer import PAUSE_SECONDS, Issuer, open_issuer
 from service.settings import Settings, check_issuer_url
-from service.stack import stack
 from tests.integration.conftest import patient, serving
 from tests.integration.hostile_tokens import HOSTILE
 from tests.integration.redis_server import RedisServer, ready, redis_server, until
 from tests.integration.responses import code_of
 from tests.integration.token_issuer import TokenIssuer, ec_key, jwk_of, rsa_key, token_issuer, token_of
+from tests.warm_service import stack
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
 FIT = ROWS | {"method": "identity", "name": "spam"}

@@ -20,8 +20,9 @@ from service.examples import answer_of, problem_example
 from service.examples.calls import Example, all_examples
 from service.formats.catalogue import FORMATS
 from service.route_table import RouteTable
-from service.stack import Stack, stack
+from service.stack import Stack
 from tests.integration.redis_server import until_ready
+from tests.warm_service import stack
 
 #: Brought about by no single request, or only by a service that is set up otherwise.
 NOT_BY_A_REQUEST = {

@@ -32,6 +32,7 @@ from tests.integration.redis_server import (
     reserved_port,
     until,
 )
+from tests.warm_service import Popen
 
 pytestmark = pytest.mark.slow
 
@@ -339,7 +340,7 @@ def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> 
 
 
 def _started(url: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Popen(
         [sys.executable, "-P", "-m", "calibrant", *arguments],
         env=os.environ | {"CALIBRANT_REDIS_URL": url},
         stderr=subprocess.PIPE,

@@ -20,7 +20,7 @@ from backend.store.clock import stamp
 from backend.store.errors import EmbeddedStoreFailed, RunLost, UnknownBatch, UnknownJob, UnknownMap, UnsuitableStore
 from backend.store.jobs.queues import FITS, rq_queue
 from backend.store.keyspace import Keyspace, new_id
-from backend.store.processes import spawn, stop
+from backend.store.processes import stop
 from backend.store.registry.listing import MAX_SCANNED
 from backend.store.server.connection import check_durability, safe_url
 from backend.store.server.embedded import embedded_server, locked
@@ -33,6 +33,7 @@ from schemas.maps import FitSpec, MapRecord
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from tests.integration.conftest import claimed, job_record
+from tests.warm_service import start
 from workers.alive import alive
 
 SPEC = FitSpec(method="platt", name="m", options={}, batch="batch_x", reduction=None, seed=0)
@@ -233,7 +234,7 @@ def test_a_worker_process_does_a_job_and_is_seen_alive(store: Store, redis: Redi
     unlabelled = _job(spec=SPEC.model_copy(update={"batch": bare.id}).model_dump())
     for job in (good, gone, unlabelled):
         store.jobs.submit(job)
-    worker = spawn(
+    worker = start(
         [sys.executable, "-m", "calibrant", "worker"], environment=os.environ | {"CALIBRANT_REDIS_URL": redis_url}
     )
     try:

@@ -34,14 +34,17 @@ from service.paging import page_request
 from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.store_folder import store_folder
+from tests.warm_service import start
 
 
 @contextlib.contextmanager
-def supervisor(redis_url: str, log: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+def supervisor(
+    redis_url: str, log: Path, *flags: str, start: Callable[..., subprocess.Popen[bytes]] = start
+) -> Iterator[subprocess.Popen[bytes]]:
     """``calibrant worker``, until the end of the block."""
     environment = os.environ | {"CALIBRANT_REDIS_URL": redis_url, "OMP_NUM_THREADS": "1"}
     with log.open("ab") as lines:
-        process = spawn([sys.executable, "-m", "calibrant", "worker", *flags], environment=environment, log=lines)
+        process = start([sys.executable, "-m", "calibrant", "worker", *flags], environment=environment, log=lines)
         try:
             yield process
         finally:
@@ -181,7 +184,7 @@ def test_workers_that_cannot_start_log_why_and_are_unhealthy(
     broken.mkdir()
     (broken / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')")
     monkeypatch.setenv("PYTHONPATH", str(broken))
-    with supervisor(redis_url, log, "--device", "cuda"):
+    with supervisor(redis_url, log, "--device", "cuda", start=spawn):
         until(redis, lambda: "supervisor: unhealthy, because workers cannot start" in log.read_text())
         assert not is_healthy(redis_url)
         assert read_supervisors(redis) == []

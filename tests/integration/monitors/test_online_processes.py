@@ -17,6 +17,7 @@ from backend.store.store import Store
 from tests.integration.monitors.streams import BEGAN, HOUR, pour, rows
 from tests.integration.monitors.test_online import online, progress, state
 from tests.integration.monitors.test_recalibrating import champion
+from tests.warm_service import Popen
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,7 @@ def test_processes_that_are_killed_neither_lose_nor_repeat_a_bucket(store: Store
         pour(store, record, hour, tally, raw=tally)
     for number in range(KILLED):
         command = [sys.executable, "-m", __name__, redis_url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             # After other numbers of lines, so that each is killed elsewhere in its work.
             assert all(process.stdout.readline() == "next\n" for _ in range(3 + 7 * number))

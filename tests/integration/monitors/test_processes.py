@@ -19,6 +19,7 @@ from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.monitoring.tally import tally_of
 from tests.integration.monitors.stored import NOW, monitor
+from tests.warm_service import Popen
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +71,7 @@ def _senders(url: str) -> Iterator[list[subprocess.Popen[str]]]:
         started = []
         for seed in range(PROCESSES):
             args = [sys.executable, "-m", __name__, url, str(seed)]
-            process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            process = Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             processes.enter_context(process)
             processes.callback(process.kill)
             started.append(process)

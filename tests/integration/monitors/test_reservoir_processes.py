@@ -21,6 +21,7 @@ from calibrant.monitoring.reservoir import NO_LABEL, Reservoir, priorities_of
 from schemas.base import HOUR
 from tests.integration.monitors.monitored import monitored
 from tests.integration.monitors.test_processes import names_of
+from tests.warm_service import Popen
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def test_the_sample_is_the_same_whoever_is_killed_while_it_is_filled(store: Stor
     ledger = monitored(store, n_classes=K, scale="logit", reduction="confidence", reservoir=SIZE)
     commands = [[sys.executable, "-m", __name__, redis_url, str(seed)] for seed in range(KILLED + 1)]
     for number, command in enumerate(commands[:KILLED]):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             # After other numbers of requests, so that each is killed elsewhere in its work.
             assert all(process.stdout.readline() == "next\n" for _ in range(2 + 7 * number))
