@@ -21,13 +21,14 @@ def main() -> None:
         if not folder.is_dir():
             sys.exit(f"{folder} is not a folder")
     if not any(True for folder in folders for _ in folder.glob("*.h5")):
-        _run("worlds", WORLDS)
+        run_stage("worlds", WORLDS)
         folders.insert(0, WORLDS)
-    _run("run", *folders)
-    _run("page", RESULTS)
+    run_stage("run", *folders)
+    run_stage("page", RESULTS)
 
 
-def _run(stage: str, *arguments: Path) -> None:
+def run_stage(stage: str, *arguments: Path | str) -> None:
+    """Run a module of this package in a process of its own, which then loads what this stage needs alone."""
     command = [sys.executable, "-m", f"benchmarks.arena.{stage}", *map(str, arguments)]
     subprocess.run(command, check=True)  # noqa: S603
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.arena import generated
-from benchmarks.arena.datasets import TabularData, load, names
+from benchmarks.arena.datasets import MANY_CLASSES, TabularData, load, names
 from benchmarks.arena.networks import ArenaNetwork
 
 Array = npt.NDArray[Any]
@@ -47,12 +47,16 @@ def models_of(n_classes: int) -> tuple[str, ...]:
     return MODELS if n_classes <= _MANY_CLASSES else OF_MANY_CLASSES
 
 
+def models_of_set(name: str) -> tuple[str, ...]:
+    """The names of the base models of a data set of ``names``."""
+    package, _, rest = name.partition("/")
+    n_classes = generated.SETS[rest].classes if package == "generated" else _MANY_CLASSES + (rest in MANY_CLASSES)
+    return models_of(n_classes)
+
+
 def planned() -> int:
     """The number of experiments of a whole run."""
-    return sum(
-        len(models_of(generated.SETS[rest].classes)) if package == "generated" else len(MODELS)
-        for package, _, rest in (name.partition("/") for name in names())
-    )
+    return sum(len(models_of_set(name)) for name in names())
 
 
 def make(model: str, n_classes: int) -> Any:
@@ -209,10 +213,8 @@ def main() -> None:
         name = every[at]
         if options.only and name not in options.only:
             continue
-        package, _, rest = name.partition("/")
-        known = models_of(generated.SETS[rest].classes if package == "generated" else 2)
         began = time.perf_counter()
-        count = write(folder, name, rotated(known, 5 * int(at), options.models))
+        count = write(folder, name, rotated(models_of_set(name), 5 * int(at), options.models))
         if count:
             print(f"{name}, {count} models: {time.perf_counter() - began:.1f} s", flush=True)
 

@@ -132,6 +132,17 @@ def test_a_verdict_follows_from_the_interval_of_the_difference(gap: float, expec
     assert boards.verdict(found, 0, 8) == expected
 
 
+def test_the_data_sets_that_a_first_place_needs_follow_from_the_width_of_the_interval() -> None:
+    shares = np.array([0.9, 0.4, 0.8, 0.3, 0.9, 0.5])
+    ahead = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
+    needed = boards.datasets_for_first(ahead, 0, 6)
+    assert boards.verdict(ahead, 0, 6) == "behind"
+    assert needed is not None
+    mean, low, _ = ahead.difference(0, 1)
+    assert (mean - low) * (6 / needed) ** 0.5 < mean <= (mean - low) * (6 / (needed - 1)) ** 0.5
+    assert boards.datasets_for_first(ahead, 1, 6) is None
+
+
 def test_an_interval_that_allows_a_rival_to_be_ahead_is_behind() -> None:
     shares = np.array([0.9, 0.1, 0.9, 0.1, 0.9, 0.1])
     found = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
@@ -175,7 +186,8 @@ def _board(n_cal: list[int]) -> Board:
     ]
     loss = np.tile([0.5, 0.4, 0.3], (len(rows), 1))
     columns = dict.fromkeys(("log_loss", "brier"), loss) | {"refinement": loss - [0.1, 0.1, 0.01]}
-    return Board("Binary", contenders, rows, columns | {"seconds": loss}, [[], [], []])
+    columns |= {"seconds": loss, "failed": np.zeros(loss.shape)}
+    return Board("Binary", contenders, rows, columns, [[], [], []])
 
 
 def test_each_experiment_is_in_one_size_class() -> None:
@@ -186,7 +198,8 @@ def test_each_experiment_is_in_one_size_class() -> None:
 
 def test_the_page_tells_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
     text = verdicts([_board([300] * 6 + [30_000] * 4)])
-    assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |" in text
-    assert "| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** |" in text
+    assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |  |" in text
+    gap = "+50.0 (+50.0 to +50.0), LightGBM"
+    assert f"| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** | {gap} | 5 at least |" in text
     # Of 400 thousandths 100 are calibration; ours, of 300, has 10 less refinement than the peer's 300.
     assert "| LightGBM | peer | 50.0 | 400.00 | 100.00 | 300.00 | -10.00 ± 0.00 |" in parts_of_loss(_board([300] * 6))
