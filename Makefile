@@ -201,9 +201,8 @@ $(ARENA)/installed: benchmarks/arena/requirements.txt library/pyproject.toml con
 arena: $(ARENA)/installed ## compare calibration methods in CalArena's protocol, resuming a previous run: make arena [DATA=folders of HDF5 or NPZ files]; writes docs/benchmarks/arena.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena $(DATA)
 
-arena-sizes: $(ARENA)/installed ## the arena by the number of calibration rows, without a cap, resuming a previous run: make arena-sizes [DATA=folders of HDF5 or NPZ files] [MINUTES=20]; writes docs/benchmarks/arena-sizes.md
-	$(if $(DATA),,OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena.worlds)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena.sizes $(DATA) $(if $(MINUTES),--minutes $(MINUTES))
+arena-sizes: $(ARENA)/installed ## the arena by the number of calibration rows, without a cap, resuming a previous run: make arena-sizes [DATA=folders of HDF5 or NPZ files] [MODELS=base models of a data set] [MINUTES=20]; writes docs/benchmarks/arena-sizes.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.arena.sizes $(DATA) $(if $(MODELS),--models $(MODELS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 vectors: $(ARENA)/installed ## compare calibration of whole vectors with probmetrics: make vectors [DATA=folder of NPZ files]; writes docs/benchmarks/vectors.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(ARENA)/bin/python -m benchmarks.vectors $(DATA)

@@ -20,14 +20,20 @@ def main() -> None:
     for folder in folders:
         if not folder.is_dir():
             sys.exit(f"{folder} is not a folder")
-    if not any(True for folder in folders for _ in folder.glob("*.h5")):
-        _run("worlds", WORLDS)
-        folders.insert(0, WORLDS)
-    _run("run", *folders)
-    _run("page", RESULTS)
+    run_stage("run", *with_worlds(folders))
+    run_stage("page", RESULTS)
 
 
-def _run(stage: str, *arguments: Path) -> None:
+def with_worlds(folders: list[Path], *options: str) -> list[Path]:
+    """The folders, and one with base models that are trained now, by options of this stage, if none has HDF5 files."""
+    if any(True for folder in folders for _ in folder.glob("*.h5")):
+        return folders
+    run_stage("worlds", WORLDS, *options)
+    return [WORLDS, *folders]
+
+
+def run_stage(stage: str, *arguments: Path | str) -> None:
+    """Run a module of this package in a process of its own, which then loads what this stage needs alone."""
     command = [sys.executable, "-m", f"benchmarks.arena.{stage}", *map(str, arguments)]
     subprocess.run(command, check=True)  # noqa: S603
 

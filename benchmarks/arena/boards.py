@@ -88,6 +88,22 @@ def verdict(rates: WinRates, at: int, n_datasets: int) -> Verdict:
     return "tied" if all(high <= _TIED for _, _, high in rivals) else "behind"
 
 
+def datasets_for_first(rates: WinRates, at: int, n_datasets: int) -> int | None:
+    """The number of data sets at which one contender would be first, or None if a rival leads or wins as often.
+
+    It supposes that the mean differences stay as they are and that the intervals narrow with the square root of the
+    number of data sets.
+    """
+    needed = 0.0
+    for other in range(len(rates.means)):
+        if other != at:
+            mean, low, _ = rates.difference(at, other)
+            if mean <= 0.0:
+                return None
+            needed = max(needed, n_datasets * ((mean - low) / mean) ** 2)
+    return int(np.floor(needed)) + 1
+
+
 def harm_at_all(loss: Array, base: Array) -> Array:
     """Harm (a): the test log loss is above the base model's; ties are no harm."""
     harmed: Array = loss > base

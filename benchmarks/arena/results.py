@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,7 @@ def read(folder: Path = FOLDER) -> tuple[dict[str, Record], list[Record], dict[s
                 for row in csv.DictReader(file)
             }
     return experiments, contenders, records
+
+
+if __name__ == "__main__":
+    collect(*map(Path, sys.argv[1:]))

