@@ -65,7 +65,7 @@ def send(url: str, seed: int) -> None:
 
 
 @contextmanager
-def _senders(url: str) -> Iterator[list[subprocess.Popen[str]]]:
+def _senders(url: str) -> Iterator[list[Popen[str]]]:
     """Processes that send at once."""
     with ExitStack() as processes:
         started = []
