@@ -49,10 +49,10 @@ def test_a_fitted_and_an_imported_map_have_every_field_that_the_caller_sent(
     http: httpx.Client, client: Calibrant, body: dict[str, Any], headers: dict[str, str]
 ) -> None:
     answer = http.post("/maps", json=body | SAID, headers=headers)
-    answered = answer.json()
+    record = answer.json()
     if headers:
         assert answer.status_code == 202
-        record = client.map(str((client.wait(answered["id"], timeout=600).result or {})["map"])).to_dict()
+        record = client.map(str((client.wait(record["id"], timeout=600).result or {})["map"])).to_dict()
     assert _said(record) == SAID
     document = http.get(f"/maps/{record['id']}/document").json()
     assert _said(http.post("/maps/import", json={"document": document} | SAID).json()) == SAID
