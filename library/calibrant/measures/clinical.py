@@ -33,6 +33,8 @@ _CONVERGED, _LONGEST = 1e-10, 4.0
 #: The Hosmer-Lemeshow statistic is nearly chi-squared if all groups expect at least 1 event and 1 other row, and all
 #: but a fifth of them 5 (Cochran 1954).
 LEAST_EXPECTED, _FEW_EXPECTED, _FEW_GROUPS = 5, 1.0, 0.2
+#: The least variance of the events of a group; squares of smaller predictions underflow.
+_LEAST_VARIANCE = 1e-150
 #: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
 _STEEPEST = 0.5
 
@@ -473,8 +475,9 @@ def _hosmer_lemeshow(
     if freedom < 1:
         return MeasureResult(None, parts=parts, problem="no value: the predictions form too few groups")
     variance = expected * (1.0 - expected / rows)
-    if (variance <= 0.0).any():
-        return MeasureResult(None, parts=parts, problem="no value: a group has predictions of 0 or 1 only")
+    if (variance < _LEAST_VARIANCE).any():
+        problem = f"no value: a group has predictions of 0 or 1, or below {_LEAST_VARIANCE:g}, only"
+        return MeasureResult(None, parts=parts, problem=problem)
     statistic = float(((events - expected) ** 2 / variance).sum())
     fewest = np.minimum(expected, rows - expected)
     least = parts["least_expected"] = float(fewest.min())

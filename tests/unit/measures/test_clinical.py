@@ -52,6 +52,13 @@ def test_values_are_those_of_r(name: str) -> None:
     assert (of_fit.parts["groups"], of_fit.parts["degrees_of_freedom"]) == (10, 8)
 
 
+@pytest.mark.parametrize("p", [5e-324, 1e-300, 1e-160, 0.0, 1.0])
+def test_hosmer_lemeshow_has_no_value_if_a_group_has_no_variance(p: float) -> None:
+    result = _measure(np.array([p, 0.5]), np.array([1, 0]), "hosmer-lemeshow")
+    assert result.value is None
+    assert "below 1e-150" in str(result.problem)
+
+
 def test_hosmer_lemeshow_says_that_events_are_drawn_if_groups_expect_few() -> None:
     p, y = np.repeat([0.02, 0.5], 100), np.tile([0, 1], 100)
     drawn = _measure(p, y, "hosmer-lemeshow", n_groups=2)
