@@ -36,7 +36,7 @@ def test_every_diagram_is_that_of_the_library(api: httpx.Client, kind: str) -> N
     times = {"times": [str(2000 + i) for i in range(90)], "weights": (np.arange(90) % 3).tolist()}
     rows = _rows(kind)
     expected = _library_diagrams(kind, rows, **times)
-    assert list(expected) == list(calibrant.DISTRIBUTION_DIAGRAMS)
+    assert set(expected) == set(calibrant.DISTRIBUTION_DIAGRAMS)
     for name, shown in expected.items():
         body = _json(rows) | times | {"diagram": name}
         numbers = api.post("/diagrams", json=body, headers=AS_DATA).json()

@@ -16,7 +16,15 @@ from calibrant.core.cells import Floats, SortedRows
 from calibrant.core.logistic import fit_logistic
 from calibrant.core.progress import step
 from calibrant.maps.averaged import Averaged, increasing, table_of, table_places
-from calibrant.maps.curves import Identity, Predicted, interpolate, interpolate_logits, logit_of, logit_of_mixture
+from calibrant.maps.curves import (
+    Identity,
+    Predicted,
+    check_squares,
+    interpolate,
+    interpolate_logits,
+    logit_of,
+    logit_of_mixture,
+)
 from calibrant.maps.piecewise_linear import PL3_CLIP
 from calibrant.piecewise.families import Family
 from calibrant.piecewise.fitting import CrossFit, cross_fit
@@ -152,7 +160,7 @@ def _logistic(cells: FoldCells) -> list[_Candidate]:
         loss = _total_loss(theta @ basis.T, cells)
         return _Candidate(name, basis.shape[1], loss, lambda of: (features(logit_of(of, PL3_CLIP)) @ theta.T).T)
 
-    logits = logit_of(cells, PL3_CLIP)
+    logits = check_squares(logit_of(cells, PL3_CLIP))
     return [
         _Candidate("identity", 0, _total_loss(logits, cells), lambda of: np.tile(logit_of(of, PL3_CLIP), (len(w), 1))),
         candidate("platt", lambda z: np.column_stack([z, np.ones_like(z)])),
