@@ -39,8 +39,8 @@ def either(request: pytest.FixtureRequest, service: Stack) -> Iterator[Calibrant
 
 @pytest.fixture
 def monitor(either: Calibrant) -> Iterator[str]:
-    yield either.create_monitor("watched", windows=[{"name": "day", "seconds": 86400}]).name
-    either.delete_monitor("watched")
+    yield either.create_monitor("of-a-client", windows=[{"name": "day", "seconds": 86400}]).name
+    either.delete_monitor("of-a-client")
 
 
 def test_a_monitor_is_made_read_changed_listed_and_forgotten(either: Calibrant) -> None:
