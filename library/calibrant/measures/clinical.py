@@ -476,8 +476,8 @@ def _hosmer_lemeshow(
         return MeasureResult(None, parts=parts, problem="no value: the predictions form too few groups")
     variance = expected * (1.0 - expected / rows)
     if (variance < _LEAST_VARIANCE).any():
-        problem = f"no value: a group has predictions of 0 or 1, or below {_LEAST_VARIANCE:g}, only"
-        return MeasureResult(None, parts=parts, problem=problem)
+        why = f"no value: a group has predictions of 0 or 1, or below {_LEAST_VARIANCE:g}, only"
+        return MeasureResult(None, parts=parts, problem=why)
     statistic = float(((events - expected) ** 2 / variance).sum())
     fewest = np.minimum(expected, rows - expected)
     least = parts["least_expected"] = float(fewest.min())
