@@ -140,6 +140,7 @@ def main() -> None:
     parser.add_argument("--above", type=int, default=0, help="only experiments with more calibration rows")
     parser.add_argument("--classes", type=int, default=1_000, help="only data sets with at most so many classes")
     parser.add_argument("--minutes", type=float, default=np.inf, help="processor time after which nothing new begins")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor time of a contender")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     import torch
@@ -168,7 +169,7 @@ def main() -> None:
         began = time.perf_counter()
         experiment = read(key)
         for contender in missing:
-            record = record_of(key, contender, experiment, known)
+            record = record_of(key, contender, experiment, known, options.limit)
             append(_file(options.results, contender), record)
         print(f"{at + 1} {key.name}: {time.perf_counter() - began:.1f} s", flush=True)
 
