@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
+from schemas.base import Document
 from schemas.maps import CalibrateDistributionOptions, CalibrateOptions, InOrder, InOrderOptions
 from tests.integration.responses import body_of
 
@@ -21,9 +22,12 @@ PROBS[:, 2] = 1.0 - PROBS[:, 0] - PROBS[:, 1]
 CLASSES = [int(RANDOM.choice(3, p=row / row.sum())) for row in np.abs(PROBS)]
 SITE = ["a" if i % 3 else "b" for i in range(N)]
 LABELS = (RANDOM.random((N, 3)) < 0.5).astype(int)
-MEANS = {"mean": P.tolist(), "variance": [0.25] * N}
-QUANTILES = {"levels": [0.1, 0.5, 0.9], "quantiles": [[p - 0.5, p, p + 0.5] for p in P.round(1).tolist()]}
-INTERVALS = {"level": 0.8, "lower": (P / 2.0).round(1).tolist(), "upper": (P + 0.5).round(1).tolist()}
+MEANS: dict[str, Any] = {"mean": P.tolist(), "variance": [0.25] * N}
+QUANTILES: dict[str, Any] = {
+    "levels": [0.1, 0.5, 0.9],
+    "quantiles": [[p - 0.5, p, p + 0.5] for p in P.round(1).tolist()],
+}
+INTERVALS: dict[str, Any] = {"level": 0.8, "lower": (P / 2.0).round(1).tolist(), "upper": (P + 0.5).round(1).tolist()}
 OBSERVED = RANDOM.normal(P, 0.5).round(1)
 IN_ORDER = {
     "prediction_kind": "regression",
@@ -47,7 +51,8 @@ IGNORED = {("means", "seed"), ("quantiles", "seed")}
 def _maps() -> dict[str, tuple[Any, dict[str, Any]]]:
     """A map of each kind, and a request with rows for it."""
     event, vectors = {"predictions": P.tolist()}, {"predictions": PROBS.tolist()}
-    features, regression = {"features": {"site": SITE}}, {"prediction_kind": "regression"}
+    features: dict[str, Any] = {"features": {"site": SITE}}
+    regression = {"prediction_kind": "regression"}
     random_sets = calibrant.fit_sets(PROBS, CLASSES, alpha=0.3, method="aps", randomised=True)
     ties = calibrant.fit_distribution("conformal", OBSERVED, ties="random", **INTERVALS)
     return {
@@ -69,7 +74,11 @@ def _values(rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_option_has_another_value() -> None:
-    models = {CalibrateOptions: VALUES, CalibrateDistributionOptions: VALUES_OF_FORECASTS, InOrder: VALUES_IN_ORDER}
+    models: dict[type[Document], dict[str, Any]] = {
+        CalibrateOptions: VALUES,
+        CalibrateDistributionOptions: VALUES_OF_FORECASTS,
+        InOrder: VALUES_IN_ORDER,
+    }
     for model, values in models.items():
         assert model.model_fields.keys() - NAMES == values.keys()
     assert InOrderOptions.model_fields.keys() - NAMES == {"level"}
@@ -83,7 +92,7 @@ def maps() -> dict[str, tuple[Any, dict[str, Any]]]:
 def test_an_option_changes_the_answer_or_is_refused(
     http: httpx.Client, maps: dict[str, tuple[Any, dict[str, Any]]]
 ) -> None:
-    ignored, used = set(), set()
+    ignored, used = set[tuple[str, str]](), set[tuple[str, str]]()
     for kind, (fitted, rows) in maps.items():
         stored = body_of(http.post("/maps/import", json={"document": fitted.to_document()}), 201)
         body = {"map": stored["id"], **rows}
