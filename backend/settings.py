@@ -34,9 +34,12 @@ def setting(
 
     One that ``is_common`` must have the same value in the API and in the workers, which its meaning then says.
 
-    A number lies between ``low``, if there is one, and ``high``. ``check`` raises ``ValueError`` for an invalid text;
-    it accepts ``example``, which ``meaning`` may show as ``{example}``. Raises ``TypeError`` for one without the other.
+    A number lies between ``low`` and ``high``. ``check`` raises ``ValueError`` for an invalid text; it accepts
+    ``example``, which ``meaning`` may show as ``{example}``. Raises ``TypeError`` for one without the other, and for a
+    number without ``low``.
     """
+    if type(default) in (int, float) and low is None:
+        raise TypeError("a setting that is a number needs the lowest that it accepts: setting(..., low=0)")
     if (check is None) != (example is None):
         raise TypeError("a setting that checks its text needs an example that it accepts: setting(..., example=TEXT)")
     shown = meaning if example is None else meaning.replace("{example}", example)

@@ -16,6 +16,14 @@ from schemas.problems import Problem
 # --- Jobs
 
 Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
+#: What pages call a job of each kind.
+KIND_NAMES: dict[Kind, str] = {
+    "fit": "fit",
+    "evaluate": "evaluation",
+    "recommend": "comparison of methods",
+    "score": "batch scoring",
+    "backfill": "backfill",
+}
 Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 #: Statuses that never change again.
 FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from schemas.base import DAY, HOUR, MINUTE, Document, Instant, Label, Name, Reference, Timestamp
 from schemas.batches import Scale
@@ -176,7 +176,7 @@ class MonitorFields(Document):
         ge=HOUR,
         le=1000 * DAY,
         description="seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 "
-        "buckets; default: 90 days, or 10,000 buckets if that is shorter",
+        "buckets; default of a new monitor: 90 days, or 10,000 buckets if that is shorter",
         json_schema_extra=_no_default,
     )
 
@@ -246,23 +246,15 @@ class MonitorBody(MonitorFields):
     )
 
 
-class MonitorPatch(Document):
+def _no_defaults(schema: dict[str, Any]) -> None:
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+class MonitorPatch(MonitorFields):
     """The body of ``PATCH /monitors/{name}``, a JSON merge patch (RFC 7396): null removes, omitted fields are kept."""
 
-    description: str | None = Field(None, max_length=2000)
-    windows: list[WindowSpec] | None = Field(None, min_length=1, max_length=MAX_WINDOWS)
-    measures: list[str | dict[str, Any]] | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_MONITOR_MEASURES,
-        description="names of measures, or objects with a name, options and `as`",
-    )
-    interval: float | None = Field(None, gt=0, lt=1, description="level of the intervals")
-    rules: list[Rule] | None = Field(None, max_length=MAX_RULES)
-    reference: ReferenceSpec | None = None
-    hooks: list[HookSpec] | None = Field(None, max_length=MAX_HOOKS)
-    recalibration: RecalibrationSpec | None = None
-    retention: int | None = Field(None, ge=HOUR, le=1000 * DAY, description="seconds that counts are kept")
+    model_config = ConfigDict(json_schema_extra=_no_defaults)
 
 
 class MonitorRecord(MonitorBody):

@@ -91,12 +91,10 @@ def _result(here: Context, record: JobRecord) -> Response:
         return respond(failure(record))
     if record.kind == "evaluate":
         return answer(record.result["report"])
-    if record.kind == "score":
-        return answer(record.result, 201)
-    if record.kind in ("recommend", "backfill"):
-        return answer(record.result)
-    stored = here.store.maps.get(record.result["map"])
-    return answer(stored.model_dump(), 201, {"Location": f"/maps/{stored.id}"})
+    if record.kind == "fit":
+        stored = here.store.maps.get(record.result["map"])
+        return answer(stored.model_dump(), 201, {"Location": f"/maps/{stored.id}"})
+    return answer(record.result, 201 if record.kind == "score" else 200)
 
 
 # --- The changes of a job as Server-Sent Events, until its end

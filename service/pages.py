@@ -8,7 +8,7 @@ from html import escape
 from fastapi import Response
 
 from schemas.catalogue import ProblemEntry
-from schemas.jobs import FINAL, JobRecord
+from schemas.jobs import FINAL, KIND_NAMES, JobRecord
 from schemas.problem_table import PREFIX, TABLE
 from service.html import page, prose
 from service.jobs import failure
@@ -113,18 +113,11 @@ def job_page(record: JobRecord, headers: Mapping[str, str]) -> Response:
     return page(_status(record), _body(record, _end(record)), root="../")
 
 
-_KINDS = {
-    "fit": "fit",
-    "evaluate": "evaluation",
-    "recommend": "comparison of methods",
-    "score": "batch scoring",
-    "backfill": "backfill",
-}
 _VERBS = {"succeeded": "has", "failed": "has", "cancelled": "was"}
 
 
 def _status(record: JobRecord) -> str:
-    return f"The {_KINDS[record.kind]} {_VERBS.get(record.status, 'is')} {record.status}"
+    return f"The {KIND_NAMES[record.kind]} {_VERBS.get(record.status, 'is')} {record.status}"
 
 
 def _end(record: JobRecord) -> str:
@@ -138,7 +131,7 @@ def _end(record: JobRecord) -> str:
     if record.spec.get("picture"):
         place = f"{escape(record.id)}/diagram.svg"
         return f'The job drew a picture: <a href="{place}">diagram.svg</a>.'
-    return "The job has reports of several batches. Request them as JSON."
+    return "The job has a result. Request it as JSON."
 
 
 def _body(record: JobRecord, text: str) -> str:

@@ -374,12 +374,12 @@ class CalibrationRequest:
         refuse_options_of_sets(self.options, rows)
         fitted = self.held.map
         arrays = {"predictions": fitted.apply_checked(rows.predictions)}
-        if rows.predictions.features is not None and fitted.method == Segments.family:
-            counted = fitted.fallbacks_checked(rows.predictions.features)
-            return Calibrated({**self.held.named, "fallbacks": counted["rows"]}, arrays)
         if self.options.bounds:
             arrays["p0"], arrays["p1"] = fitted.bounds_checked(rows.predictions)
-        return Calibrated(self.held.named, arrays)
+        if rows.predictions.features is None or fitted.method != Segments.family:
+            return Calibrated(self.held.named, arrays)
+        counted = fitted.fallbacks_checked(rows.predictions.features)
+        return Calibrated({**self.held.named, "fallbacks": counted["rows"]}, arrays)
 
 
 # --- Records of maps

@@ -30,7 +30,6 @@ from calibrant.core.errors import (
     CalibrationError,
     InvalidOption,
 )
-from calibrant.io.errors import InvalidField
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.intervals import Resampling
 from calibrant.monitoring.reservoir import Reservoir
@@ -233,9 +232,6 @@ def _check_distinct(names: Sequence[str], field: str) -> None:
 #: Raises if the current state is not what the caller expects.
 Require = Callable[[Document | None], None]
 
-#: Fields that a patch may remove.
-_REMOVABLE = ("description", "interval", "reference")
-
 #: The names of hooks with newly generated secrets.
 Fresh = frozenset[str]
 
@@ -271,11 +267,7 @@ def change_monitor(
     requester: Requester, targets: Targets, name: str, changes: MonitorPatch, require: Require
 ) -> tuple[MonitorRecord, Fresh]:
     """Merge changes into a monitor, unless ``require`` raises; starts over if it changes meanwhile."""
-    fields = changes.model_dump(exclude_unset=True)
-    for field, value in fields.items():
-        if value is None and field not in _REMOVABLE:
-            raise InvalidField.at(f"/{field}", "must not be null; omit the field to keep its value")
-    changed_fields = {field: getattr(changes, field) for field in fields}
+    changed_fields = {field: getattr(changes, field) for field in changes.model_fields_set}
     while True:
         before = requester.store.monitors.get(name)
         require(answer_of(before))

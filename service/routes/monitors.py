@@ -236,7 +236,7 @@ async def get_window_png(name: str, request: Request, here: Here) -> Response:
     )
 )
 async def patch_monitor(name: str, request: Request, here: Here) -> Response:
-    """Change the given fields of a monitor; null removes ``description``, ``interval`` and ``reference``.
+    """Change the given fields of a monitor; null removes one that may be null, such as ``description``.
 
     The body is a JSON merge patch: objects are merged, and lists are replaced as a whole. A hook without a secret keeps
     the secret of the existing hook with the same name. If the policy moves an alias by itself, before or after the

@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from backend.jobs import find_jobs, has_no_more_events
 from backend.store.errors import JobFinal, UnknownMap
 from backend.store.jobs.runs import StoredJobEvent
-from schemas.jobs import FINAL, JobRecord, JobsQuery, JobSummary
+from schemas.jobs import FINAL, KIND_NAMES, JobRecord, JobsQuery, JobSummary
 from schemas.maps import MapRecord
 from service.calls import Call
 from service.errors import NotFound
@@ -25,14 +25,6 @@ from service.web.reports import batches_of_page, makes_page
 from service.web.visit import Visit, Visiting, query_of, redirect_to, report_path
 
 # --- The state of a job as shown on the page
-
-_KINDS = {
-    "fit": "Fit of a map",
-    "evaluate": "Evaluation",
-    "recommend": "Recommendation",
-    "score": "Batch scoring",
-    "backfill": "Backfill",
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class JobView:
     def title(self) -> str:
         """What the job does."""
         method = self.job.spec.get("method")
-        return f"Fit by {method}" if method else _KINDS[self.job.kind]
+        return f"Fit by {method}" if method else KIND_NAMES[self.job.kind].capitalize()
 
     @property
     def is_final(self) -> bool:

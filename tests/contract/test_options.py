@@ -76,6 +76,18 @@ def test_functions_that_ignore_options_are_recognised() -> None:
     assert [len(list(_swallowing(ast.parse(code)))) for code in (*ignoring, *using)] == [1, 1, 1, 0, 0]
 
 
+def test_no_fit_ignores_an_option() -> None:
+    fits = [
+        (path.name, function)
+        for path in sorted((ROOT / "library/calibrant/calibrators/entries").glob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(function, ast.FunctionDef) and "context" in [argument.arg for argument in function.args.args]
+    ]
+    unused = [(name, option.arg) for name, fit in fits for option in fit.args.kwonlyargs if not _uses(fit, option.arg)]
+    assert len(fits) > len(calibrant.METHODS) / 2
+    assert unused == []
+
+
 @pytest.mark.parametrize("name", sorted(MEASURES))
 def test_no_part_of_a_measure_ignores_an_option_that_it_does_not_know(name: str) -> None:
     entry, event, vector = MEASURES[name], drawn_event(60), drawn_vector(60)

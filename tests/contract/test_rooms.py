@@ -22,6 +22,7 @@ from backend.store.errors import NoLabels, StorageError
 from backend.store.jobs.queues import TASKS
 from calibrant import client
 from calibrant.core.errors import CalibrationError, UnusableRows
+from schemas.jobs import KIND_NAMES
 from schemas.problem_table import TABLE
 from workers.chores import DUTIES, duty_of
 
@@ -118,7 +119,8 @@ def test_every_error_has_a_row_of_its_own_in_the_table(base: type[Exception]) ->
     assert set(codes) - {UnusableRows.code} <= set(TABLE)  # only Python raises it
 
 
-def test_every_job_name_is_a_task() -> None:
+def test_every_kind_of_job_has_a_name_and_a_task() -> None:
+    assert KIND_NAMES.keys() == TASKS.keys()
     for path in TASKS.values():
         module, _, name = path.rpartition(".")
         assert callable(getattr(importlib.import_module(module), name))

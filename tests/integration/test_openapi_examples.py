@@ -15,6 +15,7 @@ import schemathesis
 from benchmarks.examples.record import admitting, record, settled
 from benchmarks.examples.refusals import REFUSALS
 from calibrant.client import Calibrant
+from schemas.keys import WRITING
 from schemas.problem_table import TABLE
 from service.examples import answer_of, problem_example
 from service.examples.calls import Example, all_examples
@@ -87,6 +88,33 @@ def test_every_example_answers_what_the_document_shows(recorded: dict[str, Any])
             assert _text(settled(answer, shown)) == _text(shown), f"{call} {name}: run make examples"
     for code, problem in recorded["problems"].items():
         assert problem == problem_example(code), f"{code}: run make examples"
+
+
+#: Calls that store or count rows, end jobs, or send an event again, which are not in the audit log.
+UNAUDITED = {
+    "POST /batches",
+    "POST /batches/{batch}/rows",
+    "DELETE /batches/{batch}",
+    "POST /datasets",
+    "POST /jobs/{job}/cancel",
+    "DELETE /jobs/{job}",
+    *(f"POST /monitors/{{name}}/{rows}" for rows in ("rows", "predictions", "labels", "events", "backfill")),
+    "POST /monitors/{name}/deliveries/{delivery}/resend",
+    "POST /monitors/{name}/hooks/{hook}/test",
+}
+
+
+def test_every_call_that_changes_a_map_monitor_or_hook_has_an_entry_in_the_audit_log(
+    recorded: dict[str, Any], seen: Answers, service: Stack
+) -> None:
+    with Calibrant(service.url) as client:
+        audited = {entry.request_id for entry in client.audit_log()}
+    table = RouteTable([])
+    table.load_all()
+    calls = [call for call in table.calls if call.is_documented and call.method != "GET"]
+    changing = {str(call) for call in calls if call.access in (*WRITING, "admin")}
+    with_entry = {example.call for example, answer in seen if answer.headers["x-request-id"] in audited}
+    assert changing - with_entry == UNAUDITED
 
 
 #: Headers of every HTTP response, and headers of a browser's protection.

@@ -27,11 +27,15 @@ SITE = ["a" if i % 3 else "b" for i in range(N)]
 PAIRS = [f"c{i // 2}" for i in range(N)]
 COUNTS = [1.0 + i % 3 for i in range(N)]
 LOGITS = np.log(P / (1.0 - P)).tolist()
+#: Options that do not change the answer of a fit: to change a shape is allowed, and rows may be kept as a batch.
+WITHOUT_EFFECT = {FitBody: {"allow_shape_change"}, FitDistributionBody: {"allow_shape_change", "groups", "times"}}
 #: Options that are not about what is computed, and rows in files, which always become a job.
 ELSEWHERE = {"prediction_kind", "keep_batch", "source"}
 
 BINARY: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
 VECTORS: dict[str, Any] = {"predictions": PROBS.tolist(), "labels": CLASSES}
+NAMES_OF_CLASSES: dict[str, Any] = {"labels": ["xyz"[k] for k in CLASSES], "class_names": ["x", "y", "z"]}
+NAMED = VECTORS | NAMES_OF_CLASSES
 MEASURED = {**BINARY, "measures": ["brier", "ece"]}
 FORECASTS: dict[str, Any] = {
     "prediction_kind": "regression",
@@ -75,7 +79,7 @@ def _evaluations(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "features": MEASURED | {"features": {"site": SITE, "p": P.tolist()}, "map": ids["segments"]},
         "scale": MEASURED | {"predictions": LOGITS, "scale": "logit"},
         "weights_kind": MEASURED | {"weights": COUNTS, "weights_kind": "frequency", "interval": 0.9},
-        "class_names": VECTORS | {"measures": ["brier"], "class_names": ["x", "y", "z"]},
+        "class_names": NAMED | {"measures": ["brier"]},
         "measures": BINARY | {"measures": [{"name": "ece", "n_bins": 4, "as": "four"}, "log-loss"]},
         "reduction": VECTORS | {"measures": ["brier"], "reduction": "class:1"},
         "maps": MEASURED | maps,
@@ -107,7 +111,7 @@ def _comparisons(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "models": models,
         "scale": models | {"models": {"a": LOGITS, "b": [z / 2.0 for z in LOGITS]}, "scale": "logit"},
         "weights_kind": models | {"weights": COUNTS, "weights_kind": "frequency"},
-        "class_names": three | {"class_names": ["x", "y", "z"]},
+        "class_names": three | NAMES_OF_CLASSES,
         "measures": models | {"measures": [{"name": "ece", "n_bins": 4, "as": "four"}]},
         "reduction": three | {"reduction": "class:1"},
         "maps": {"batch": ids["one"], "maps": [ids["platt"]], "measures": ["brier"]},
@@ -160,11 +164,12 @@ def _forecasts(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         **dict.fromkeys(("quantiles", "levels"), rows | quantiles),
         "samples": rows | {"samples": [[p - 0.5, p, p + 0.5, p + 0.1] for p in P.tolist()], "measures": ["crps"]},
         **dict.fromkeys(("lower", "upper", "level"), rows | ends),
-        "by": FORECASTS | {"measures": ["coverage"], "by": SITE},
+        "by": FORECASTS | {"measures": [{"name": "conditional-coverage", "by": "column"}], "by": SITE},
         "weights": scored | {"weights": COUNTS},
         "groups": scored | {"groups": SITE},
         "clusters": scored | {"clusters": PAIRS, "interval": 0.9},
-        "times": scored | {"times": [f"2024-01-{i % 28 + 1:02d}T00:{i // 28:02d}:00" for i in range(N)]},
+        "times": scored
+        | {"diagrams": ["fan"], "times": [f"2024-01-{i % 28 + 1:02d}T00:{i // 28:02d}:00" for i in range(N)]},
         "batch": {"prediction_kind": "regression", "batch": ids["forecasts"], "measures": ["crps"]},
         "weights_kind": scored | {"weights": COUNTS, "weights_kind": "frequency", "interval": 0.9},
         "measures": FORECASTS | {"measures": [{"name": "coverage", "level": 0.5, "as": "half"}]},
@@ -174,7 +179,7 @@ def _forecasts(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "score": scored | against | {"score": "squared-error"},
         "lags": scored | against | {"lags": 3},
         "interval": scored | {"interval": 0.8},
-        "seed": scored | {"interval": 0.8, "seed": 3},
+        "seed": FORECASTS | {"measures": ["quantile-calibration-error"], "interval": 0.8, "seed": 3},
     }
 
 
@@ -197,7 +202,7 @@ def _fits_of_forecasts(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "name": scored | {"name": "options-of-forecasts"},
         "allow_shape_change": scored | {"name": "options-of-forecasts", "allow_shape_change": True},
         "method": FORECASTS | {"method": "conformal"},
-        "options": recalibrated | {"options": {}},
+        "options": recalibrated | {"options": {"shape": "pl"}},
         "batch": {"prediction_kind": "regression", "batch": ids["forecasts"], "method": "variance-platt"},
         "scale": above_0 | {"method": "conformal", "scale": "log1p", "support": [0.0, None]},
         "support": recalibrated | {"support": [0.0, 10.0]},
@@ -226,7 +231,7 @@ def test_every_option_has_the_same_effect_in_a_job(
 ) -> None:
     requests = bodies(stored)
     assert set(model.model_fields) - ELSEWHERE - {"sets", "grades", *CRITERIA} == set(requests)  # which are of reports
-    differing = {}
+    differing, ignored = {}, set()
     for name, body in requests.items():
         assert name in body, name
         at_once = http.post(path, json=body)
@@ -236,7 +241,11 @@ def test_every_option_has_the_same_effect_in_a_job(
             differing[name] = answers
         else:
             assert "respond-async" in as_job.headers["Preference-Applied"], name
+            without = http.post(path, json={option: value for option, value in body.items() if option != name})
+            if _without_identity(without.json()) == answers[0]:
+                ignored.add(name)
     assert not differing
+    assert ignored == WITHOUT_EFFECT.get(model, set())
 
 
 def _reports(ids: Mapping[str, str]) -> list[dict[str, Any]]:

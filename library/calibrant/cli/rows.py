@@ -78,7 +78,8 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
             if len(arguments.get("files", ())) < 2:
                 check_join(columns)
             if "regression" in arguments:
-                check_alone(regression=arguments["regression"], columns=columns)
+                of_map = {"scale": None} if helps.get("scale") == SCALE_OF_MAP else {}
+                check_alone(regression=arguments["regression"], columns=columns | of_map)
             command(columns=columns, **arguments)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -103,7 +104,7 @@ def check_alone(*, regression: bool, columns: Columns) -> None:
     )
     for name, option in OPTIONS.items():
         value = columns.get(name)
-        if option.kind == other and value is not None and (option.default is None or value is True):
+        if option.kind == other and value not in (None, option.default):
             raise typer.BadParameter(what, param_hint=option.flag)
 
 

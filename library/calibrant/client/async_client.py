@@ -1750,8 +1750,8 @@ class AsyncCalibrant(AsyncConnection):
             What follows an alarm. It has optionally ``policy``, ``name``, ``alias``, ``method``, ``options``,
             ``window``, ``after``, ``level``, ``least_rows``, ``pause`` and ``every``.
         retention : int, optional
-            Seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default:
-            90 days, or 10,000 buckets if that is shorter.
+            Seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default
+            of a new monitor: 90 days, or 10,000 buckets if that is shorter.
         prediction_kind : {"classification", "regression"}, optional
             ``regression``: rows have forecasts of a number, and observed outcomes; by default ``classification``.
         forecast : mapping, optional

@@ -319,19 +319,23 @@ def _variance_ratio(rows: MeasuredForecasts) -> MeasureResult:
 
 
 def _skce(rows: MeasuredForecasts) -> MeasureResult:
-    if rows.w is not None:
-        raise InvalidOption.at("/weights", "are not supported by skce")
+    _check_plain(rows, "skce")
     value, p_value = spread.skce(rows.forecasts, rows.y, seed=rows.seed)
     return MeasureResult(value, p_value=p_value, parts={"rows": min(len(rows), spread.KERNEL_ROWS)})
+
+
+def _check_plain(rows: MeasuredForecasts, name: str) -> None:
+    """Raise ``InvalidOption`` for rows with weights or in clusters."""
+    for column, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
+        if column is not None:
+            raise InvalidOption.at(f"/{what}", f"are not supported by {name}")
 
 
 def _evidence(
     rows: MeasuredForecasts, name: str, log_evidence: Callable[[], Floats], hypotheses: int = 1
 ) -> MeasureResult:
     """Return the largest evidence after any row, and the p-value of looking at all of them."""
-    for column, what in ((rows.w, "weights"), (rows.clusters, "clusters")):
-        if column is not None:
-            raise InvalidOption.at(f"/{what}", f"are not supported by {name}")
+    _check_plain(rows, name)
     log_wealth = log_evidence()
     largest, bound = float(log_wealth.max()), np.log(hypotheses / _ALARM)
     alarms = np.flatnonzero(log_wealth >= bound)

@@ -12,8 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from typer import BadParameter
 
 import calibrant
+from calibrant.cli.rows import check_alone
+from calibrant.io.options import OPTIONS
 from tests.commands import error_of, notes_of, output_of, succeeds
 from tests.unit.cli.conftest import Run, file_of
 
@@ -172,6 +175,7 @@ def test_periods_are_groups(run: Run, tmp_path: Path) -> None:
         (["report", "normal.csv", "--regression", "--server", "http://127.0.0.1:1", "--support", "0,"], 2, "--support"),
         (["evaluate", "normal.csv", "--regression", "--reduction", "binary"], 2, "--reduction"),
         (["evaluate", "normal.csv", "--by", "day"], 2, "needs --regression"),
+        (["evaluate", "normal.csv", "--regression", "--scale", "logit"], 2, "--scale"),
         (["fit", "normal.csv", "--support", "0,"], 2, "needs --regression"),
         (["fit", "normal.csv", "--regression", "--support", "1"], 2, "two numbers or one"),
         (["fit", "normal.csv", "--regression", "--method", "platt"], 1, "--method"),
@@ -189,6 +193,16 @@ def test_invalid_options_and_files_are_refused(
 ) -> None:
     monkeypatch.chdir(normal.parent)
     assert message in " ".join(error_of(run(*arguments), code).replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.kind is not None])
+def test_an_option_of_a_file_for_the_other_kind_of_predictions_is_refused(name: str) -> None:
+    option = OPTIONS[name]
+    value = True if option.type is bool else "stated"
+    with pytest.raises(BadParameter) as caught:
+        check_alone(regression=option.kind == "classes", columns={name: value})
+    assert caught.value.param_hint == option.flag
+    check_alone(regression=option.kind == "classes", columns={name: option.default})
 
 
 def _ordered(path: Path, *, pending: int = 6) -> Path:

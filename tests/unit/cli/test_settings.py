@@ -141,9 +141,11 @@ def test_the_example_of_a_setting_is_a_valid_text_that_is_not_the_default(checke
     assert "{example}" not in checked.meaning
 
 
-def test_a_setting_that_checks_its_text_needs_an_example() -> None:
+def test_a_setting_that_checks_its_text_needs_an_example_and_a_number_its_lowest() -> None:
     with pytest.raises(TypeError, match="example=TEXT"):
         setting("", "a text", check=lambda text: None)
+    with pytest.raises(TypeError, match="low=0"):
+        setting(5, "a number")
 
 
 # --- Values out of range

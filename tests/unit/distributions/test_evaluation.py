@@ -14,6 +14,7 @@ from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams
 from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
+from calibrant.measures.measure import MeasureResult
 
 RANDOM = np.random.default_rng(0)
 N = 600
@@ -62,19 +63,62 @@ def test_forecasts_that_are_too_narrow_are_rejected(kind: str) -> None:
     assert all((report[name].p_value or 1.0) < 0.001 for name in TESTS)
 
 
-def test_weights_are_repetitions() -> None:
+#: Measures with folds or draws of each row, which are others if rows are repeated.
+OF_RANDOM_ROWS = {"recalibration-improvement"}
+
+
+def _repeated(kind: str, row: Any) -> dict[str, Any]:
+    """The forecasts of these rows."""
+    return {name: array if name in ("level", "levels") else array[row] for name, array in KINDS[kind].items()}
+
+
+def _numbers(measure: MeasureResult) -> list[float]:
+    return [n for n in (measure.value, measure.p_value, *(measure.interval or ())) if n is not None]
+
+
+# The PIT of samples is drawn at random for each row.
+@pytest.mark.parametrize("kind", ["normal", "quantiles", "interval"])
+def test_weights_are_repetitions_or_refused(kind: str) -> None:
     w = np.random.default_rng(1).integers(0, 4, N)
     row = np.repeat(np.arange(N), w)
-    names = ["crps", "rmse", "log-score", "coverage", "variance-calibration-error", "bias", "sharpness"]
-    options: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": names, "interval": 0.9}
-    first = calibrant.evaluate_distribution(Y, weights=w, weights_kind="frequency", **options)
-    other = calibrant.evaluate_distribution(Y[row], mean=MEAN[row], std=STD[row], measures=names, interval=0.9)
-    for name in names:
-        assert first[name].value == pytest.approx(other[name].value, rel=1e-9), name
-        if name != "variance-calibration-error":
-            assert first[name].interval == pytest.approx(other[name].interval, rel=1e-9), name
-    scaled = calibrant.evaluate_distribution(Y, mean=MEAN, std=STD, weights=w * 1e3, weights_kind="importance")
-    assert scaled["crps"].value == pytest.approx(first["crps"].value, rel=1e-9)
+    options: dict[str, Any] = {"measures": ALL, "interval": 0.9}
+    first = calibrant.evaluate_distribution(Y, weights=w, weights_kind="frequency", **KINDS[kind], **options)
+    other = calibrant.evaluate_distribution(Y[row], **_repeated(kind, row), **options)
+    scaled = calibrant.evaluate_distribution(Y, weights=w * 1e3, **KINDS[kind], measures=["bias"])
+    for name, measure in first.measures.items():
+        if measure.problem is not None:
+            assert measure.problem == other[name].problem or "weights are not supported" in measure.problem, name
+        elif name not in OF_RANDOM_ROWS:
+            assert _numbers(measure) == pytest.approx(_numbers(other[name]), rel=1e-9), name
+    assert scaled["bias"].value == pytest.approx(first["bias"].value, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clusters_change_every_interval_and_p_value_or_are_refused(kind: str) -> None:
+    row = np.repeat(np.arange(N), 2)
+    options: dict[str, Any] = {"measures": ALL, "interval": 0.9}
+    alone = calibrant.evaluate_distribution(Y[row], **_repeated(kind, row), **options)
+    clustered = calibrant.evaluate_distribution(Y[row], clusters=row, **_repeated(kind, row), **options)
+    for name, measure in clustered.measures.items():
+        for number in ("interval", "p_value"):
+            assert getattr(measure, number) is None or getattr(measure, number) != getattr(alone[name], number), name
+
+
+#: A value of each option that changes the value of a measure.
+VALUES = {"estimator": "fair", "low": 0.5, "high": 0.5, "level": 0.6, "norm": 2, "horizon": 3, "n_bins": 4}
+VALUES |= {"least_variance": 0.3, "method": "location-scale", "by": "centre"}
+
+
+@pytest.mark.parametrize("measure", ALL, ids=lambda entry: entry if isinstance(entry, str) else entry["name"])
+def test_every_option_of_a_measure_changes_its_value(measure: Any) -> None:
+    plain = {"name": measure} if isinstance(measure, str) else measure
+    entry = calibrant.DISTRIBUTION_MEASURES[plain["name"]]
+    for option, allowed in entry.options.items():
+        value = allowed.choices[1] if option == "score" else VALUES[option]
+        entries = [{**plain, "as": "plain"}, {**plain, option: value, "as": "changed"}]
+        reports = [calibrant.evaluate_distribution(Y, **KINDS[kind], measures=entries) for kind in entry.kinds]
+        pairs = [(report["plain"].value, report["changed"].value) for report in reports]
+        assert any(changed not in (None, before) for before, changed in pairs), option
 
 
 def test_a_few_large_weights_leave_few_degrees_of_freedom_to_an_interval() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import CalibrationError
-from calibrant.io.errors import TabularError
+from calibrant.io.errors import InvalidFileOption, TabularError
 from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import Limits
 from calibrant.io.strict import read_csv
@@ -65,6 +65,12 @@ def test_a_file_is_refused_with_both_readings() -> None:
     assert all(part in caught.value.detail for part in ("row 2", "'2.0'", "'2'", "--categorical"))
     assert _read(text, categorical=("v",))["v"].tolist() == ["b", "2.0", "b"]
     assert _read(text.replace(",b", ",3"))["v"].tolist() == [3.0, 2.0, 3.0]
+
+
+def test_a_categorical_column_that_is_no_feature_is_refused() -> None:
+    with pytest.raises(InvalidFileOption) as caught:
+        _read("p,y,v\n0.1,0,b\n0.9,1,c\n", categorical=("y",))
+    assert caught.value.field == "categorical"
 
 
 def test_a_map_with_such_categories_refuses_numbers() -> None:

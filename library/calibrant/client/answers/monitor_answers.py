@@ -49,8 +49,8 @@ class MonitorAnswer(WireAnswer):
     reference: ReferenceSpec | None = None  # rows that windows are compared with
     hooks: list[HookSpec] = field(default_factory=list)  # webhooks to which alarms are delivered
     recalibration: RecalibrationSpec = field(default_factory=RecalibrationSpec)  # what follows an alarm
-    #: seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default: 90
-    #: days, or 10,000 buckets if that is shorter
+    #: seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default of a
+    #: new monitor: 90 days, or 10,000 buckets if that is shorter
     retention: int = 7_776_000
     name: str  # name of the monitor
     #: `regression`: rows have forecasts of a number, and observed outcomes

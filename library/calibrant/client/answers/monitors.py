@@ -88,14 +88,16 @@ class MonitorPatch(TypedDict, total=False):
     """The body of ``PATCH /monitors/{name}``, a JSON merge patch (RFC 7396): None removes, omitted fields are kept."""
 
     description: str | None  # free text
-    windows: Sequence[Mapping[str, Any]] | None  # windows of the monitor
-    measures: Sequence[str | Mapping[str, Any]] | None  # names of measures, or objects with a name, options and `as`
+    windows: Sequence[Mapping[str, Any]]  # windows of the monitor
+    measures: Sequence[str | Mapping[str, Any]]  # names of measures, or objects with a name, options and `as`
     interval: float | None  # level of the intervals
-    rules: Sequence[Mapping[str, Any]] | None  # alarm rules
+    rules: Sequence[Mapping[str, Any]]  # alarm rules
     reference: Mapping[str, Any] | None  # rows that windows are compared with
-    hooks: Sequence[Mapping[str, Any]] | None  # webhooks to which alarms are delivered
-    recalibration: Mapping[str, Any] | None  # what follows an alarm
-    retention: int | None  # seconds that counts are kept
+    hooks: Sequence[Mapping[str, Any]]  # webhooks to which alarms are delivered
+    recalibration: Mapping[str, Any]  # what follows an alarm
+    #: seconds that buckets are kept; at least the horizon and the longest window, at most 10,000 buckets; default of a
+    #: new monitor: 90 days, or 10,000 buckets if that is shorter
+    retention: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

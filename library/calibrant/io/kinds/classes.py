@@ -25,6 +25,7 @@ from calibrant.io.cells import (
 from calibrant.io.columns import check_confidence, choose, numbered_classes
 from calibrant.io.csv import CsvTable
 from calibrant.io.errors import (
+    InvalidFileOption,
     LabelsNeedMapping,
     MissingValue,
     NoLabelColumn,
@@ -208,6 +209,9 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
         scale_notes = (*scale_notes, f"predictions: {of_other_class(predictions, scale)}")
     times, clusters, ids = (chosen.beside[field] for field in ("times", "clusters", "ids"))
     cells = {table.columns[at].name: names_at(table, at, with_gaps=True) for at in chosen.features}
+    for name in options.categorical or ():
+        if name not in cells:
+            raise InvalidFileOption(f"column {quoted(name)} is not one of the features", field="categorical")
     features = {name: feature_of(name, column, options.categorical or ()) for name, column in cells.items()} or None
     return Sheet(
         predictions,
