@@ -73,5 +73,5 @@ class GradesAnswer(Document):
 
     grades: list[GradeAnswer] = Field(description="from the lowest PD to the highest")
     total: GradeAnswer = Field(description="the tests of all grades as one, with their mean PD")
-    hosmer_lemeshow: HosmerLemeshowAnswer | None = Field(description="null if a PD is 0 or 1")
+    hosmer_lemeshow: HosmerLemeshowAnswer | None = Field(description="null if a PD is 1, or 0 or below 1e-150")
     notes: list[str] = Field(description="grades with several PDs, and grades that were left out")

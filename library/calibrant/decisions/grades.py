@@ -24,7 +24,7 @@ from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
 from calibrant.core.results import Framed, Table, counted, n_rows, plain_json
-from calibrant.measures.clinical import LEAST_EXPECTED
+from calibrant.measures.clinical import LEAST_EXPECTED, LEAST_VARIANCE
 
 #: P-values up to which a light is yellow and red: confidence of 95 % and 99.9 % (Tasche 2003).
 _YELLOW, _RED = 0.05, 0.001
@@ -139,7 +139,7 @@ class GradeTests(Framed):
         The tests of all grades as one, with their mean PD.
     hosmer_lemeshow : dict or None
         ``statistic``, ``degrees_of_freedom`` (the number of grades) and ``p_value`` for independent defaults, small if
-        PDs are too low or too high; None if a PD is 0 or 1.
+        PDs are too low or too high; None if a PD is 1, or 0 or below 1e-150.
     notes : list of str
         Grades with several PDs, of which the mean is tested, and grades without obligors, which are left out.
 
@@ -282,11 +282,11 @@ def _add_prudent_pds(results: Sequence[GradeResult], confidence: float, correlat
 
 
 def _hosmer_lemeshow(results: Sequence[GradeResult]) -> dict[str, float] | None:
-    if any(result.pd in (0.0, 1.0) for result in results):
+    variances = [result.n * result.pd * (1.0 - result.pd) for result in results]
+    if min(variances) < LEAST_VARIANCE:
         return None
-    statistic = sum(
-        (result.defaults - result.n * result.pd) ** 2 / (result.n * result.pd * (1.0 - result.pd)) for result in results
-    )
+    squares = [(result.defaults - result.n * result.pd) ** 2 for result in results]
+    statistic = sum(square / variance for square, variance in zip(squares, variances, strict=True))
     p_value = float(chdtrc(len(results), statistic))
     return {"statistic": statistic, "degrees_of_freedom": len(results), "p_value": p_value}
 

@@ -154,8 +154,13 @@ def logit_of_mixture(weights: Floats, logits: Floats) -> Floats:
 
     Both the mean and its distance from 1 are exact.
     """
-    with np.errstate(divide="ignore"):  # beyond logits of 745, which are those of the smallest numbers
+    with np.errstate(divide="ignore"):
         mean: Floats = np.log(weights @ expit(logits)) - np.log(weights @ expit(-logits))
+        far = ~np.isfinite(mean)
+        if far.any():  # beyond logits of 745, whose probabilities round to 0; a mean of logarithms is slower
+            weight, z = np.log(weights)[:, None], logits[:, far]
+            above, below = (np.logaddexp.reduce(weight + log_expit(x), axis=0) for x in (z, -z))
+            mean[far] = above - below
     return mean
 
 

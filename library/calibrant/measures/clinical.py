@@ -34,7 +34,7 @@ _CONVERGED, _LONGEST = 1e-10, 4.0
 #: but a fifth of them 5 (Cochran 1954).
 LEAST_EXPECTED, _FEW_EXPECTED, _FEW_GROUPS = 5, 1.0, 0.2
 #: The least variance of the events of a group; squares of smaller predictions underflow.
-_LEAST_VARIANCE = 1e-150
+LEAST_VARIANCE = 1e-150
 #: The largest width of a panel of logits times the slope: sums over its nodes then have a relative error below 1e-10.
 _STEEPEST = 0.5
 
@@ -475,8 +475,8 @@ def _hosmer_lemeshow(
     if freedom < 1:
         return MeasureResult(None, parts=parts, problem="no value: the predictions form too few groups")
     variance = expected * (1.0 - expected / rows)
-    if (variance < _LEAST_VARIANCE).any():
-        why = f"no value: a group has predictions of 0 or 1, or below {_LEAST_VARIANCE:g}, only"
+    if (variance < LEAST_VARIANCE).any():
+        why = f"no value: a group has predictions of 0 or 1, or below {LEAST_VARIANCE:g}, only"
         return MeasureResult(None, parts=parts, problem=why)
     statistic = float(((events - expected) ** 2 / variance).sum())
     fewest = np.minimum(expected, rows - expected)

@@ -158,6 +158,19 @@ def test_odd_data_give_finite_probabilities(name: str) -> None:
     assert np.all((calibrated >= 0) & (calibrated <= 1))
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e10])
+def test_logits_whose_probabilities_round_to_0_are_averaged_like_those_of_100(far: float) -> None:
+    maps = [
+        calibrant.fit("averaged", [end, -end, 1.0, 2.0, -1.0] * 30, [1, 0, 1, 0, 1] * 30, scale="logit")
+        for end in (100.0, far)
+    ]
+    near_gain, far_gain = (of.diagnostics["held_out_gain"]["log_loss"] for of in maps)
+    assert near_gain > 0.3
+    assert far_gain == pytest.approx(near_gain, abs=1e-3)
+    near_values, far_values = (of.apply([1.0, 2.0, -1.0]) for of in maps)
+    np.testing.assert_allclose(far_values, near_values, atol=1e-3)
+
+
 def test_unfittable_rows_are_refused() -> None:
     with pytest.raises(TooFewRows):
         calibrant.fit("averaged", [0.1] * 9, [0, 1, 0, 1, 0, 1, 0, 1, 0])

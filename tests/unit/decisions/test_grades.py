@@ -237,6 +237,13 @@ def test_pds_of_0_and_1_have_tests_but_no_hosmer_lemeshow() -> None:
     assert "Hosmer-Lemeshow" not in repr(tested)
 
 
+@pytest.mark.parametrize("pd", [5e-324, 1e-200])
+def test_pds_that_round_to_0_when_squared_have_tests_but_no_hosmer_lemeshow(pd: float) -> None:
+    tested = calibrant.grade_tests([pd, 0.5], ["A", "B"], [1, 5], n=[10, 10])
+    assert tested.hosmer_lemeshow is None
+    assert tested.grades[0].binomial_p == pytest.approx(0.0, abs=1e-190)
+
+
 def test_prudent_pds_of_grades_with_the_same_pd_are_refused_with_their_names() -> None:
     with refused_at("/confidence", InvalidOption, match="'A', 'B' have the same"):
         calibrant.grade_tests([0.01, 0.01, 0.02], NAMES, [0, 0, 0], n=[100, 300, 10], confidence=0.5)

@@ -133,6 +133,20 @@ def test_unfittable_rows_are_refused() -> None:
         assert caught.value.code == code
 
 
+@pytest.mark.parametrize("options", [{"segments": 2}, {"max_segments": 2, "folds": 3}])
+def test_logits_whose_probabilities_round_to_1_are_one_prediction(options: dict[str, Any]) -> None:
+    p, y = _drawn()
+    logits = np.concatenate([np.log(p / (1.0 - p)), 40.0 + np.arange(60.0)])
+    labels = np.concatenate([y, np.arange(60) % 3 > 0]).astype(np.int64)
+    of_logits = calibrant.fit("pl-de", logits, labels, scale="logit", **options)
+    probabilities = 1.0 / (1.0 + np.exp(-logits))
+    of_probabilities = calibrant.fit("pl-de", probabilities, labels, **options)
+    np.testing.assert_allclose(of_logits.apply(logits), of_probabilities.apply(probabilities), atol=1e-9)
+    with pytest.raises(CalibrationError) as caught:
+        calibrant.fit("pl-de", logits[-60:], labels[-60:], scale="logit", **options)
+    assert caught.value.code == "one-prediction"
+
+
 def test_documents_are_checked() -> None:
     document = calibrant.fit("pl-de", *_drawn(), degree=2, segments=2).to_document()
     breaks, rows = document["parameters"]["breaks"], document["parameters"]["coefficients"]

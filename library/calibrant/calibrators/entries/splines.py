@@ -89,7 +89,7 @@ def _pl_de(
     tolerance: float,
 ) -> FittedCurve:
     return fit_pl_de(
-        event.sorted_rows,
+        event.of_probabilities().sorted_rows,  # as the curve is one of p, which may be equal for distinct logits
         event.kind,
         degree=degree,
         segments=segments,

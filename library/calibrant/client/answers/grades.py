@@ -46,5 +46,5 @@ class GradesAnswer(WireAnswer):
 
     grades: list[GradeAnswer]  # from the lowest PD to the highest
     total: GradeAnswer  # the tests of all grades as one, with their mean PD
-    hosmer_lemeshow: HosmerLemeshowAnswer | None  # None if a PD is 0 or 1
+    hosmer_lemeshow: HosmerLemeshowAnswer | None  # None if a PD is 1, or 0 or below 1e-150
     notes: list[str]  # grades with several PDs, and grades that were left out
