@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.choices import Engine, SourceForm
 from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among
@@ -65,12 +66,12 @@ class Basis:
     prediction differs by at most ``tolerance`` from the one that stands for it. ``engine`` read the files.
     """
 
-    form: Literal["rows", "distinct", "tally"]
+    form: SourceForm
     rows: int
     bytes: int
     files: int
     tolerance: float | None = None
-    engine: Literal["local", "dask"] = "local"
+    engine: Engine = "local"
 
 
 @dataclass(frozen=True, repr=False)
