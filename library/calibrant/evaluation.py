@@ -311,23 +311,19 @@ def _measures_table(
 ) -> Table:
     """Return the table of measures, before and after a map if there is one, and cross-fitted if it is in-sample."""
     problems = {key: result.problem for key, result in measures.items() if result.problem}
-    later = {f"{key} after the map": result.problem for key, result in (after or {}).items() if result.problem}
-    notes = [*notes, *(f"{name}: {problem}" for name, problem in (problems | later).items())]
+    problems_after = {f"{key} after the map": result.problem for key, result in (after or {}).items() if result.problem}
+    notes = [*notes, *(f"{name}: {problem}" for name, problem in (problems | problems_after).items())]
     if after is None:
-        names = ("measure", "value", "debiased", "interval", "p-value")
-        return Table(title, names, [(key, *_cells(result)) for key, result in measures.items()], notes)
+        return Table.of_measures(title, measures, notes)
     again = any("cross_fitted" in result.parts for result in after.values())
     columns = ("measure", "before", "interval", "after", "interval", "cross-fitted" if again else "p-value")
     rows = []
     for key, result in measures.items():
-        value, _, ends, _ = _cells(result)
-        value_after, _, ends_after, p = _cells(after[key])
-        rows.append((key, value, ends, value_after, ends_after, after[key].parts.get("cross_fitted") if again else p))
+        later = after[key]
+        ends, ends_after = interval_of(result.interval), interval_of(later.interval)
+        last = later.parts.get("cross_fitted") if again else later.p_value
+        rows.append((key, result.value, ends, later.value, ends_after, last))
     return Table(title, columns, rows, notes)
-
-
-def _cells(result: MeasureResult) -> tuple[float | None, float | None, str | None, float | None]:
-    return result.value, result.debiased, interval_of(result.interval), result.p_value
 
 
 def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureResult] | None) -> list[dict[str, Any]]:

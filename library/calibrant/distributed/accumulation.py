@@ -25,7 +25,7 @@ from calibrant.core.errors import (
     WrongShape,
 )
 from calibrant.core.reductions import Event, reduce, resolve_event
-from calibrant.distributed.arrow import CheckedPart, Columns, RowCounter, checked_part
+from calibrant.distributed.arrow import NO_ROWS, CheckedPart, Columns, RowCounter, checked_part
 from calibrant.monitoring.event_tally import EventTally, check_groups, count
 from calibrant.monitoring.tally import BEGINS, tally_of
 
@@ -209,7 +209,7 @@ class Accumulation:
     def result(self) -> GatheredRows | DistinctCounts | EventTally:
         """Return everything that was added; raises ``EmptyBatch`` if there is nothing."""
         if not (self._parts or self._distinct or self._counts or self._counter):
-            raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+            raise EmptyBatch.at("/source", NO_ROWS)
         if self.form == "distinct":
             self._reduce()
         if self.form == "rows":

@@ -104,6 +104,8 @@ def _font(weight: str) -> Any:
 # --- Input and output
 
 Format = PictureFormat
+#: What pictures say of a map that was fitted to their rows.
+IN_SAMPLE = "in-sample (the map was fitted to these rows)"
 
 
 @dataclass(frozen=True)
