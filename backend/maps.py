@@ -11,7 +11,7 @@ from backend.store.clock import stamp
 from backend.store.registry.maps import is_name, read_reference
 from calibrant.core.errors import InvalidDocument
 from calibrant.io.errors import InvalidField
-from calibrant.kinds import is_of_distributions, read_map, try_map
+from calibrant.kinds import is_of_distributions, load_map, try_map
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.sets.set_map import SetMap
 from schemas.aliases import AliasOptions, AliasRecord
@@ -75,7 +75,7 @@ def point_alias(requester: Requester, name: str, alias: str, options: AliasOptio
 
 def _read(document: dict[str, Any]) -> Any:
     """The checked map of a document, of either kind."""
-    fitted = read_map(document)
+    fitted = load_map(document, checked=True)
     if len(fitted.method) > _LONGEST_METHOD:
         raise InvalidDocument.at("/method", f"must have at most {_LONGEST_METHOD} characters")
     if isinstance(fitted, CalibrationMap | SetMap) and (fitted.n_classes or 0) > _MOST_CLASSES:

@@ -98,7 +98,7 @@ class AuditFact(Document):
     action: ChangeAction = Field(description="what was done")
     map: str | None = Field(None, description="name of the map, or the id of a map without a name")
     alias: str | None = Field(None, description="name of the alias")
-    monitor: str | None = Field(None, description="name of the monitor")
+    monitor: str | None = None
     monitor_id: str | None = Field(
         None, description="id of the monitor, which a later monitor of the same name does not have"
     )
@@ -154,4 +154,4 @@ class AuditPage(Document):
     """The response of ``GET /audit``, newest first."""
 
     items: list[ChangeRecord]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None

@@ -37,7 +37,7 @@ class MonitorColumns(Document):
 class MonitorSource(SourceFiles):
     """Rows of files for a monitor."""
 
-    columns: MonitorColumns = Field(description="names of the columns")
+    columns: MonitorColumns
 
 
 class BackfillOptions(Document):
@@ -68,8 +68,8 @@ class BackfillAnswer(IngestionCounts):
     Rows without ids are never duplicates: another job counts them again.
     """
 
-    monitor: str = Field(description="name of the monitor")
+    monitor: str
     rows: int = Field(description="number of rows that meet the conditions")
     files: int = Field(description="number of files")
     bytes: int = Field(description="size of the files")
-    refusals: list[RefusedFileRow] = Field([], description="the first refused and contradicted rows")
+    refusals: list[RefusedFileRow] = Field([])

@@ -129,7 +129,7 @@ class BatchOptions(Document):
     scale: InputScale = Field("probability", description="percent: from 0 to 100, stored as probabilities")
     weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
     class_names: ClassNames | None = None
-    ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
+    ttl: int | None = Field(None, ge=1)
 
 
 class BatchBody(BatchOptions, Arrays):
@@ -142,7 +142,7 @@ class DistributionBatchOptions(Document):
     prediction_kind: Literal["regression"]
     level: Level | None = Field(None, description="of intervals")
     weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
-    ttl: int | None = Field(None, ge=1, description="lifetime in seconds; default and maximum: the setting batch_ttl")
+    ttl: int | None = Field(None, ge=1)
 
 
 class DistributionBatchBody(DistributionBatchOptions, DistributionArrays):
@@ -185,7 +185,7 @@ class BatchesAnswer(Document):
     """A page of batches, newest first."""
 
     items: list[BatchRecord]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None
 
 
 # --- Records that the web page stores with a batch

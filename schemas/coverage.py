@@ -47,7 +47,7 @@ class StratumAnswer(Document):
     coverage: float = Field(description="share of the sets that have the label of their row")
     low: float = Field(description="lower end of the interval of Clopper and Pearson")
     high: float
-    mean_size: float = Field(description="mean number of classes in a set")
+    mean_size: float
 
 
 class CoverageAnswer(Document):
@@ -59,7 +59,7 @@ class CoverageAnswer(Document):
     coverage: float = Field(description="share of the sets that have the label of their row")
     low: float = Field(description="lower end of the interval of Clopper and Pearson")
     high: float
-    mean_size: float = Field(description="mean number of classes in a set")
+    mean_size: float
     singletons: float = Field(description="share of the sets with one class")
     empty: float = Field(description="share of the sets without a class")
     size_violation: float | None = Field(

@@ -47,7 +47,7 @@ class DecisionCurveAnswer(Document):
     interventions_avoided: dict[str, CurveAnswer] = Field(
         description="interventions avoided per row, compared with treating all rows"
     )
-    differences: dict[str, CurveAnswer] = Field(description="of pairs of models; empty for one model")
+    differences: dict[str, CurveAnswer]
 
 
 class DecisionThresholdAnswer(Document):

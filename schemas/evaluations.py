@@ -11,6 +11,7 @@ from calibrant.core.choices import Correction as Correction
 from calibrant.core.choices import Criterion as Criterion
 from calibrant.core.choices import ForecastScore as ForecastScore
 from calibrant.core.choices import Of as Of
+from calibrant.core.choices import PoolingScale as PoolingScale
 from calibrant.core.choices import RankedValues as RankedValues
 from calibrant.core.choices import RankingScore as RankingScore
 from schemas.base import Document, Reference, Seed
@@ -285,7 +286,7 @@ class GapAnswer(Document):
 
     between: tuple[str, str] | None = Field(description="names of the groups with the smallest and the largest value")
     value: float | None = Field(description="difference of the two groups")
-    of: Literal["value", "debiased"] = Field(description="which values differ most: plain or debiased ones")
+    of: Of = Field(description="which values differ most: plain or debiased ones")
     interval: tuple[float, float] | None = None
     p_value: float | None = Field(None, description="p-value of equal values in both groups")
     problem: str | None = None
@@ -302,7 +303,7 @@ class PooledAnswer(Document):
     between: float | None = Field(description="standard deviation of true values between groups, on the scale")
     i_squared: float | None = Field(description="share of the variance of estimates that is between groups")
     groups: int = Field(description="number of groups with a value")
-    scale: Literal["identity", "log", "logit"] = Field(description="scale on which values are pooled")
+    scale: PoolingScale = Field(description="scale on which values are pooled")
     problem: str | None = None
 
 
@@ -426,7 +427,7 @@ class ReportedDecisions(Document):
         description="what ``differences`` are of: the cost per row for "
         "costs, the recall for a capacity, and nothing for a bound, whose threshold labels choose"
     )
-    differences: dict[str, DecisionDifference] = Field(description="of pairs of models; empty for one model")
+    differences: dict[str, DecisionDifference]
     diagrams: dict[str, GroupDiagrams] = Field(description="decision curves by model")
 
 

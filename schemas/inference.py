@@ -134,13 +134,13 @@ class ServerMetadata(Document):
 class ServerLive(Document):
     """Whether the process responds."""
 
-    live: bool = Field(description="whether the process responds")
+    live: bool
 
 
 class ServerReady(Document):
     """Whether the store responds; the specification names the field ``live``, implementations ``ready``."""
 
-    live: bool = Field(description="whether the process responds")
+    live: bool
     ready: bool
 
 

@@ -89,7 +89,7 @@ class JobsAnswer(Document):
     """A page of jobs, newest first."""
 
     items: list[JobSummary]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None
 
 
 class JobRecord(JobState):

@@ -47,7 +47,7 @@ Support = Annotated[list[float | None], Field(min_length=2, max_length=2)]
 class About(Document):
     """What callers say about a map, and may change later."""
 
-    description: Description | None = Field(None, description="free text")
+    description: Description | None = None
     tags: Tags = Field({}, description="up to 32 short strings by name")
 
     def about(self) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class MapDocument(Document):
     parameters: dict[str, Any] = Field(examples=[{"slope": 0.8, "intercept": 0.1}])
     diagnostics: dict[str, Any]
     class_names: list[str] | None = Field(None, description="names of the classes in the order of the columns")
-    training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
+    training_digest: str | None = None
 
 
 class DistributionMapDocument(Document):
@@ -277,14 +277,14 @@ class DistributionMapDocument(Document):
 
     format: int = Field(examples=[1])
     prediction_kind: Literal["regression"]
-    method: str = Field(examples=["variance-platt"], description="name of the method of the fit")
+    method: str = Field(examples=["variance-platt"])
     family: str = Field(description="kind of the parameters", examples=["variance-line"])
     kind: ForecastKind = Field(description="kind of the forecasts that the map accepts")
     levels: list[float] | None = Field(description="levels of the accepted quantiles or interval")
     support: list[float | None]
     parameters: dict[str, Any] = Field(examples=[{"factor": 2.5, "offset": 0.0}])
     diagnostics: dict[str, Any]
-    training_digest: str | None = Field(None, description="digest of the rows of the fit, independent of their order")
+    training_digest: str | None = None
 
 
 class MapChanges(About):

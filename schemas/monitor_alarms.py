@@ -35,7 +35,7 @@ class AlarmData(Document):
     """An alarm, at the time when it was raised, cleared or acknowledged."""
 
     monitor: str
-    rule: str = Field(description="name of the rule")
+    rule: str
     kind: RuleKind = Field(description="kind of the rule")
     measure: str | None = Field(None, description="key of the compared measure, if there is one")
     window: str | None = Field(None, description="name of the window, if there is one")
@@ -241,14 +241,14 @@ class AlarmsAnswer(Document):
 
     rules: list[RuleState] = Field(description="state of each rule")
     items: list[MonitorEvent]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None
 
 
 class AuditAnswer(Document):
     """A page of the audit log, newest first."""
 
     items: list[AuditEntry]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None
 
 
 # --- ``/monitors/{name}/deliveries``: events sent to webhooks, and the outcome of each attempt
@@ -339,4 +339,4 @@ class DeliveriesAnswer(Document):
     """A page of deliveries, newest first."""
 
     items: list[DeliverySummary]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import AxesScale
 from schemas.base import Document, Instant, Label
 from schemas.diagrams import PictureQuery
 from schemas.monitor_online import AdaptiveReading, OnlineReading
@@ -16,6 +17,7 @@ from schemas.pages import PageQuery
 #: Options and parts of measures: numbers, strings, and lists of them.
 Plain = float | int | str | bool | None
 PlainFields = dict[str, Plain | list[Plain] | list[list[Plain]]]
+EstimateStatus = Literal["estimated", "withheld", "not-applicable"]
 
 
 class MonitorAnswer(MonitorRecord):
@@ -30,7 +32,7 @@ class MonitorsAnswer(Document):
     """A page of monitors, newest first."""
 
     items: list[MonitorAnswer]
-    next: str | None = Field(description="cursor of the next page")
+    next: str | None
 
 
 class MeasureReading(Document):
@@ -84,7 +86,7 @@ class ReliabilityReading(Document):
     ece: float = Field(description="expected calibration error of these bins")
     ece_debiased: float | None = Field(description="its debiased value")
     histogram: HistogramReading = Field(description="histogram of the predictions")
-    axes: Literal["linear", "logit"] = Field("linear", description="axes of the diagram; of a rare event logit")
+    axes: AxesScale = Field("linear", description="axes of the diagram; of a rare event logit")
 
 
 class RowsReading(Document):
@@ -128,14 +130,14 @@ class EstimatesReading(Document):
     Rows of a confusion matrix are the true classes, and columns the predicted ones.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"] = Field(description="whether there is an estimate")
+    status: EstimateStatus = Field(description="whether there is an estimate")
     reason: str | None = Field(None, description="why there is no estimate")
     reference: str | None = Field(None, description="id of the batch that was used in place of the reference, if any")
     effective: float | None = Field(None, description="effective number of its rows, (sum w)^2 / sum w^2")
     rows: int = Field(description="number of predictions that the estimate is for")
     labelled: int = Field(description="number of labelled rows, which the realised figures are from")
     threshold: float = Field(description="predictions of at least this value count as positive")
-    level: float = Field(description="level of the intervals")
+    level: float
     figures: dict[str, EstimatedReading] = Field(
         {}, description="accuracy, auroc, brier, log-loss, precision, recall and f1"
     )
@@ -165,12 +167,12 @@ class LabelShiftReading(Document):
     The estimate assumes that nothing but the class frequencies differs from the reference.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"] = Field(description="whether there is an estimate")
+    status: EstimateStatus = Field(description="whether there is an estimate")
     reason: str | None = Field(None, description="why there is no estimate")
     rows: int = Field(0, description="number of predictions that the estimate is for, or is a sample of")
     sampled: int | None = Field(None, description="with a reservoir: number of rows that the estimate is from")
     estimated_at: Instant | None = Field(None, description="with a reservoir: when it was made; a worker repeats it")
-    level: float = Field(description="level of the intervals")
+    level: float
     reference: list[float] | None = Field(None, description="class frequencies of the reference")
     estimated: list[float] | None = Field(None, description="estimated class frequencies of the window")
     low: list[float] | None = Field(None, description="lower ends of the intervals of the frequencies")

@@ -18,7 +18,7 @@ OnlineReason = Literal["schedule", "evidence", "alarm", "request"]
 class OnlineVersion(Document):
     """A version of the map; the probabilities of rows from then on are those of its stored document."""
 
-    map: str = Field(description="id of the map")
+    map: str
     version: int | None = Field(None, description="its version; null if the alias could not be moved to it")
     at: Timestamp = Field(description="when it was written")
     reason: OnlineReason = Field(description="why the version was made")
@@ -43,7 +43,7 @@ class OnlineFields(Document):
     log_e: float = Field(
         0.0, description="log loss of the map in force minus that of the online map, in nats, since the last version"
     )
-    rows_since: int = Field(0, description="number of labelled rows since the last version")
+    rows_since: int = 0
     versions: list[OnlineVersion] = Field([], description=f"the last {MOST_VERSIONS}, oldest first")
 
 
@@ -52,14 +52,14 @@ class OnlineStanding(OnlineFields):
 
     options: dict[str, Any] = Field(description="options of the map")
     following: int = Field(description="first time bucket that was not counted yet")
-    written_at: Instant = Field(description="time of the last version or of the start")
+    written_at: Instant
 
 
 class OnlineReading(OnlineFields):
     """The progress as callers see it."""
 
     bound: float = Field(description="a version is written when `log_e` reaches it: log(1 / (1 - `level`))")
-    counted_until: Instant = Field(description="end of the last counted time bucket")
+    counted_until: Instant
     next_at: Instant = Field(description="when the next version is due, if there are new rows")
 
 
@@ -69,12 +69,12 @@ class OnlineReading(OnlineFields):
 class AdaptiveVersion(Document):
     """A version of a map to prediction sets with another error level."""
 
-    map: str = Field(description="id of the map")
+    map: str
     version: int | None = Field(None, description="its version; null if the alias could not be moved to it")
     at: Timestamp = Field(description="when it was written")
     level: float = Field(description="its error level; up to 0 sets have all classes, from 1 on none")
     rows: int = Field(description="number of labelled rows that the level follows from")
-    misses: int = Field(description="number of them whose set did not have the label")
+    misses: int
 
 
 class AdaptiveFields(Document):
@@ -87,8 +87,8 @@ class AdaptiveFields(Document):
     first: float = Field(description="error level of the map in force at the start")
     level: float = Field(description="error level of the map in force")
     rows: int = Field(0, description="number of labelled rows in the counted time buckets")
-    misses: int = Field(0, description="number of them whose set did not have the label")
-    rows_since: int = Field(0, description="number of labelled rows since the last version")
+    misses: int = 0
+    rows_since: int = 0
     delay: int = Field(0, description="the most sets that were made after a set before its label was counted")
     versions: list[AdaptiveVersion] = Field([], description=f"the last {MOST_VERSIONS}, oldest first")
 
@@ -98,7 +98,7 @@ class AdaptiveStanding(AdaptiveFields):
 
     following: int = Field(description="first time bucket that was not counted yet")
     first_since: int = Field(0, description="first time bucket that was counted since the last version")
-    written_at: Instant = Field(description="time of the last version or of the start")
+    written_at: Instant
 
 
 class AdaptiveReading(AdaptiveFields):
@@ -109,5 +109,5 @@ class AdaptiveReading(AdaptiveFields):
     bound: float | None = Field(
         None, description="largest possible distance of the error from the target with this delay; null without labels"
     )
-    counted_until: Instant = Field(description="end of the last counted time bucket")
+    counted_until: Instant
     next_at: Instant = Field(description="when the next version is due, if there are new rows")

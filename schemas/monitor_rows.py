@@ -11,6 +11,8 @@ from schemas.base import Document, Timestamp
 Prediction = float | list[float]
 
 _ID = Field(description="at most 200 bytes; rows with the same id are the same row")
+#: What a row id is made of: the id of the event, or its source and its id.
+By = Literal["id", "source"]
 _OPTIONAL_ID = Field(None, description="at most 200 bytes; a row without an id is counted each time it is sent")
 _PREDICTION = Field(
     description="P(Y=1), or [p_1..p_K] for a monitor of K classes; logits if the monitor's scale is logit"
@@ -118,6 +120,6 @@ class EventsQuery(Document):
     output: str | None = Field(
         None, description="inference protocol output with the predictions; default: the first output of floats"
     )
-    by: Literal["id", "source"] = Field(
+    by: By = Field(
         "id", description="what identifies an event: its id, or its source and id; row ids are then source/id"
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
+from calibrant.core.choices import ErrorShape
 from schemas.base import DAY, Document, Instant, Label, Timestamp
 
 
@@ -55,7 +56,7 @@ class EvidenceReading(EProcessReading):
     """
 
     since: Timestamp | None = Field(description="start of the period with the strongest evidence, a time bucket")
-    shape: Literal["line", "curve", "part"] = Field(description="shape of the error with the strongest evidence")
+    shape: ErrorShape = Field(description="shape of the error with the strongest evidence")
     delta: float = Field(description="its size: log-odds of the outcome minus those of the prediction")
     spread: float = Field(description="for a line: change of ``delta`` per unit of half the logit")
     low: float = Field(description="smallest prediction that it concerns")

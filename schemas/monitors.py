@@ -314,7 +314,7 @@ class IngestionResult(IngestionCounts):
     """The result of ingesting the rows of one request. Every row is accepted, a duplicate, contradicted or refused."""
 
     ignored: int = Field(0, description="events of types other than predictions and labels; they do not count as rows")
-    refusals: list[RefusedRow] = Field([], description="the first refused and contradicted rows")
+    refusals: list[RefusedRow] = Field([])
 
 
 class Counts(Document):

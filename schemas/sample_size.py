@@ -23,7 +23,7 @@ class SampleSizeQuery(Document):
     beta_b: float | None = Field(None, gt=0, description="second parameter of this distribution")
     oe_width: float = Field(0.2, ge=1e-6, description="width of the interval of O/E")
     slope_width: float = Field(0.2, ge=1e-6, description="width of the interval of the calibration slope")
-    level: float = Field(0.95, gt=0, lt=1, description="level of the intervals")
+    level: float = Field(0.95, gt=0, lt=1)
 
     @model_validator(mode="after")
     def _check_form(self) -> Self:

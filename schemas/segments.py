@@ -49,7 +49,7 @@ class SegmentAnswer(Document):
     """A segment with a gap."""
 
     conditions: list[SegmentCondition] = Field(description="all of them hold; none for all rows")
-    n: int = Field(description="number of rows")
+    n: int
     share: float = Field(description="share of all rows")
     mean_prediction: float = Field(description="mean prediction of its rows")
     mean_label: float = Field(description="mean label of its rows")
@@ -62,7 +62,7 @@ class SegmentsAnswer(Document):
     """The response of ``POST /segments``."""
 
     segments: list[SegmentAnswer] = Field(description="segments with a gap, the clearest first")
-    n: int = Field(description="number of rows")
+    n: int
     tested: int = Field(description="number of segments that were tested")
     significant: int = Field(description="number of segments with a gap, also of those that listed ones explain")
     confidence: float = Field(description="confidence that no segment is listed without a gap")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from calibrant.core.choices import Engine, InputScale, SourceForm
 from calibrant.io.roots import check_root
 from schemas.base import Document, Reference
 
@@ -25,7 +26,6 @@ SourcePath = Annotated[
     ),
 ]
 FileFormat = Literal["parquet", "csv", "ndjson", "arrow", "delta"]
-Engine = Literal["local", "dask"]
 
 
 class SourceColumns(Document):
@@ -63,7 +63,7 @@ class SourceFiles(Document):
 class SourceRows(SourceFiles):
     """Rows of files."""
 
-    columns: SourceColumns = Field(description="names of the columns")
+    columns: SourceColumns
     engine: Engine = Field(
         "local",
         description="`dask` counts the rows on the cluster of the setting `dask_scheduler`, for evaluations, diagrams "
@@ -132,7 +132,7 @@ RowsByReference = Annotated[
 class BasisAnswer(Document):
     """What the results for a source were computed from."""
 
-    form: Literal["rows", "distinct", "tally"] = Field(
+    form: SourceForm = Field(
         description="all rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells"
     )
     rows: int = Field(description="rows that meet the conditions")
@@ -150,7 +150,7 @@ class DatasetOptions(Document):
     map: Reference = Field(description="id, name, `name:version` or `name@alias`")
     source: SourceRows = Field(description="rows to which the map is applied; all of their columns are written")
     target: SourceTarget = Field(description="where the data set is written")
-    scale: Literal["probability", "percent", "logit"] | None = Field(None, description="default: that of the map")
+    scale: InputScale | None = Field(None, description="default: that of the map")
 
 
 class ScoringSpec(Document):
@@ -160,7 +160,7 @@ class ScoringSpec(Document):
     map: str
     source: SourceRows
     target: SourceTarget
-    scale: Literal["probability", "percent", "logit"] | None = None
+    scale: InputScale | None = None
 
 
 class ScoredAnswer(Document):
@@ -168,6 +168,6 @@ class ScoredAnswer(Document):
 
     target: SourceTarget = Field(description="where the data set was written")
     map: str = Field(description="id of the map that was applied")
-    rows: int = Field(description="number of rows")
+    rows: int
     files: int = Field(description="number of Parquet files")
     bytes: int = Field(description="size of these files")

@@ -17,9 +17,9 @@ def invoked(server: str | None, *arguments: object) -> Result:
 
 def succeeded(server: str | None, *arguments: object) -> Result:
     """A command that ended with exit code 0, run with this server or without one."""
-    result = invoked(server, *arguments)
-    succeeds(result)
-    return result
+    outcome = invoked(server, *arguments)
+    succeeds(outcome)
+    return outcome
 
 
 def error_of(result: Result, code: int | None = None) -> str:

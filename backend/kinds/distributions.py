@@ -20,7 +20,7 @@ from calibrant.core.progress import Progress, reporting
 from calibrant.distributions.adaptive import AdaptiveForecasts, read_in_order
 from calibrant.distributions.calibrators import DistributionFitting
 from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.forecasts import ARGUMENTS, Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.io.errors import InvalidField, TooLarge
 from calibrant.io.limits import NUMBER_BYTES
@@ -267,18 +267,7 @@ class Distributions:
     """Predictive distributions of a number."""
 
     name: PredictionKind = "regression"
-    applied: tuple[str, ...] = (
-        "mean",
-        "variance",
-        "std",
-        "quantiles",
-        "levels",
-        "samples",
-        "lower",
-        "upper",
-        "level",
-        "by",
-    )
+    applied: tuple[str, ...] = (*ARGUMENTS, "by")
     spec: type[EvaluateSpec | EvaluateDistributionSpec] = EvaluateDistributionSpec
     shared: tuple[str, ...] = ("weights_kind",)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backend.monitors.evidence import check_times
 from backend.monitors.windows import bucket_seconds
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.sets.adaptive import AdaptiveAlpha, start_adaptive
@@ -19,10 +20,7 @@ def check_adaptive(body: MonitorBody) -> None:
     policy, bucket = body.recalibration, body.bucket or MINUTE
     if body.coverage is None:
         raise InvalidOption.at("/recalibration/policy", "must not be adaptive: the monitor is not of prediction sets")
-    if policy.every < bucket:
-        raise InvalidOption.at("/recalibration/every", f"must be at least the length of a bucket, {bucket}")
-    if (policy.after or 0) + bucket > body.retention:
-        raise InvalidOption.at("/recalibration/after", "is too long: buckets would be dropped before they count")
+    check_times(body, policy.after or 0)
     if (policy.after or 0) + policy.every + bucket > body.retention:
         raise InvalidOption.at("/recalibration/every", "is too long: buckets would be dropped before the next version")
     if not set(policy.options) <= set(OPTIONS):

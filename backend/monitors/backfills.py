@@ -49,6 +49,7 @@ from calibrant.core.errors import (
     requires,
 )
 from calibrant.core.progress import Progress, reporting
+from calibrant.distributed.arrow import NO_COLUMN, NO_ROWS
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan, damage
 from calibrant.io.arrow import decoded, is_text, value_type
 from calibrant.io.errors import InvalidField
@@ -164,7 +165,7 @@ class FileRows:
                 column = pa.chunked_array([pa.repeat(pa.scalar(keys[name], pa.string()), block.num_rows)])
             else:
                 where = "/" + field.replace(".", "/")
-                raise InvalidOption.at(where, "names a column that does not exist or is not unique")
+                raise InvalidOption.at(where, NO_COLUMN)
             if field == "timestamp" and is_text(value_type(column.type)):
                 texts = decoded(column).cast(pa.large_string())
             elif pa.types.is_null(column.type):
@@ -245,7 +246,7 @@ class Backfill:
         rows = counts.pop("rows", 0)
         note_rows((rows,))
         if not rows:
-            raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+            raise EmptyBatch.at("/source", NO_ROWS)
         by_outcome = counts_of(counts).model_dump()
         by_outcome["refused"] = rows - sum(by_outcome[field] for field in ("accepted", "duplicates", "contradicted"))
         sizes: Any = {"rows": rows, "files": len(scan.files), "bytes": scan.total}

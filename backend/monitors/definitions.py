@@ -11,7 +11,7 @@ from redis.client import Pipeline
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
 from backend.monitors.adaptive_levels import check_adaptive
-from backend.monitors.evidence import settling
+from backend.monitors.evidence import check_times, settling
 from backend.monitors.kinds import check_map_now, kind_of_monitor
 from backend.monitors.online_maps import started
 from backend.monitors.rules.catalogue import RULE_TYPES
@@ -194,11 +194,7 @@ def _check_method(body: MonitorBody) -> None:
 
 
 def _check_online(body: MonitorBody) -> None:
-    bucket = body.bucket or MINUTE
-    if body.recalibration.every < bucket:
-        raise InvalidOption.at("/recalibration/every", f"must be at least the length of a bucket, {bucket}")
-    if settling(body) + bucket > body.retention:
-        raise InvalidOption.at("/recalibration/after", "is too long: buckets would be dropped before they count")
+    check_times(body, settling(body))
     try:
         started(body, None)
     except CalibrationError as error:

@@ -12,8 +12,10 @@ from backend.monitors.windows import BucketCache, bucket_seconds
 from backend.store.monitors.buckets import MEASURED, Buckets, Tail
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
+from calibrant.core.errors import InvalidOption
 from calibrant.monitoring.evidence import Evidence, log_weights
 from calibrant.monitoring.tally import merged
+from schemas.base import MINUTE
 from schemas.monitor_rules import EvidenceRule
 from schemas.monitors import MonitorBody, MonitorRecord
 
@@ -95,6 +97,19 @@ def settling(body: MonitorBody) -> int:
     after = body.recalibration.after
     afters = [rule.after for rule in body.rules if isinstance(rule, EvidenceRule)]
     return max(afters, default=0) if after is None else after
+
+
+def check_after(after: int, body: MonitorBody, where: str) -> None:
+    """Raise ``InvalidOption`` if buckets would be dropped before they count, ``after`` seconds after their end."""
+    if after + (body.bucket or MINUTE) > body.retention:
+        raise InvalidOption.at(f"{where}/after", "is too long: buckets would be dropped before they count")
+
+
+def check_times(body: MonitorBody, after: int) -> None:
+    """Raise ``InvalidOption`` for times of a policy that follows the stream."""
+    if body.recalibration.every < (bucket := body.bucket or MINUTE):
+        raise InvalidOption.at("/recalibration/every", f"must be at least the length of a bucket, {bucket}")
+    check_after(after, body, "/recalibration")
 
 
 def last_counted(record: MonitorRecord, now: float, after: int) -> int:

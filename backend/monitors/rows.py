@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from backend.store.monitors.ids import NO_GROUP, OTHER, Ids
 from calibrant.core.batch import SUM_ROUNDING, TOLERANCE, Integers, Scale, without_rounding
 from calibrant.core.cells import Floats
+from calibrant.core.choices import What as What
 
 if TYPE_CHECKING:
     from backend.store.monitors.ledger import MonitorGroups
@@ -383,9 +384,6 @@ def reserved(codes: Integers, names: Sequence[str]) -> Mask:
 
 
 # --- Screening: rows that are refused because of their own contents, before any lookup of ids
-
-#: What the rows of a request contain: predictions with labels, or one of them.
-What = Literal["rows", "predictions", "labels"]
 
 
 def screen(

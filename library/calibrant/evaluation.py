@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.choices import Engine, SourceForm
 from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among
@@ -65,12 +66,12 @@ class Basis:
     prediction differs by at most ``tolerance`` from the one that stands for it. ``engine`` read the files.
     """
 
-    form: Literal["rows", "distinct", "tally"]
+    form: SourceForm
     rows: int
     bytes: int
     files: int
     tolerance: float | None = None
-    engine: Literal["local", "dask"] = "local"
+    engine: Engine = "local"
 
 
 @dataclass(frozen=True, repr=False)
@@ -310,23 +311,19 @@ def _measures_table(
 ) -> Table:
     """Return the table of measures, before and after a map if there is one, and cross-fitted if it is in-sample."""
     problems = {key: result.problem for key, result in measures.items() if result.problem}
-    later = {f"{key} after the map": result.problem for key, result in (after or {}).items() if result.problem}
-    notes = [*notes, *(f"{name}: {problem}" for name, problem in (problems | later).items())]
+    problems_after = {f"{key} after the map": result.problem for key, result in (after or {}).items() if result.problem}
+    notes = [*notes, *(f"{name}: {problem}" for name, problem in (problems | problems_after).items())]
     if after is None:
-        names = ("measure", "value", "debiased", "interval", "p-value")
-        return Table(title, names, [(key, *_cells(result)) for key, result in measures.items()], notes)
+        return Table.of_measures(title, measures, notes)
     again = any("cross_fitted" in result.parts for result in after.values())
     columns = ("measure", "before", "interval", "after", "interval", "cross-fitted" if again else "p-value")
     rows = []
     for key, result in measures.items():
-        value, _, ends, _ = _cells(result)
-        value_after, _, ends_after, p = _cells(after[key])
-        rows.append((key, value, ends, value_after, ends_after, after[key].parts.get("cross_fitted") if again else p))
+        later = after[key]
+        ends, ends_after = interval_of(result.interval), interval_of(later.interval)
+        last = later.parts.get("cross_fitted") if again else later.p_value
+        rows.append((key, result.value, ends, later.value, ends_after, last))
     return Table(title, columns, rows, notes)
-
-
-def _cells(result: MeasureResult) -> tuple[float | None, float | None, str | None, float | None]:
-    return result.value, result.debiased, interval_of(result.interval), result.p_value
 
 
 def _records(measures: Mapping[str, MeasureResult], after: Mapping[str, MeasureResult] | None) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from calibrant.io.compression import HTTP, unpacked
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
 from schemas.base import Document
+from schemas.monitor_rows import EventsQuery
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.csv_text import CSV
@@ -119,9 +120,7 @@ async def receive_events(request: Request, settings: ScoringSettings) -> Sent:
     """
     binary = is_binary(request.headers)
     kind = BINARY_EVENT if binary else content_type(read_header(request, b"content-type"), (EVENT, EVENTS, JSON))
-    if request.query_params.get("by", "id") not in ("id", "source"):
-        raise InvalidField.at("/by", "must be id or source")
-    return await _receive(request, settings, kind, ("output", "by"), makes_objects=True)
+    return await _receive(request, settings, kind, tuple(EventsQuery.model_fields), makes_objects=True)
 
 
 async def _receive(

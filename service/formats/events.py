@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, get_args
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 
 from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What, together
+from schemas.monitor_rows import By
 from service.errors import InvalidField, MalformedJson, of_header
 from service.formats.documents import check_text, pieces_of, rows_in, rows_of
 from service.formats.format import Body, BodyLimits
@@ -172,12 +173,8 @@ def _decoded(value: str, name: str) -> str:
 #   of the event, ``ce-requestid`` that of the request. The data are ``{"data": {"ndarray" | "tensor": ...}}`` (Seldon's
 #   protocol), or V1 or V2. MLServer, used by Seldon Core 2, sends the same types with V2.
 
-#: What a row id is made of: the id of the event, or its source and its id.
-By = Literal["id", "source"]
 #: Calibrant's own event types, and the kind of rows in their data.
-OWN: Mapping[str, What] = MappingProxyType(
-    {f"com.calibrant.{what}": what for what in ("rows", "predictions", "labels")}
-)
+OWN: Mapping[str, What] = MappingProxyType({f"com.calibrant.{what}": what for what in get_args(What)})
 #: Number of rows of events that are converted to arrays at once.
 _AT_ONCE = 8192
 #: The types of responses of inference servers.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backend.held_map import HeldMap
 from calibrant.core.errors import InvalidDocument
-from calibrant.kinds import FittedMap, read_map, try_map
+from calibrant.kinds import FittedMap, load_map, try_map
 from calibrant.maps.documents import read_document_file
 from schemas.base import ID_PREFIX
 
@@ -46,7 +46,7 @@ def read_maps(paths: Sequence[Path], names: Sequence[str] = ()) -> dict[str, Hel
 
 def _read(file: Path) -> FittedMap:
     try:
-        fitted = read_map(read_document_file(file))
+        fitted = load_map(read_document_file(file), checked=True)
         try_map(fitted)
     except OSError as error:
         raise UnusableMap(f"{file} cannot be read: {error.strerror}") from None

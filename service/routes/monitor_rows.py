@@ -10,14 +10,15 @@ from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.rows import What
 from backend.telemetry.observed import traced
 from schemas.base import Document
-from schemas.monitor_rows import EventBody, EventsQuery, LabelledBody, LabelsBody, PredictionsBody
+from schemas.monitor_rows import By, EventBody, EventsQuery, LabelledBody, LabelsBody, PredictionsBody
 from schemas.monitors import IngestionResult
 from service.calls import Body, Call, Calls
 from service.context import Context, Here, answer
 from service.formats.body import Sent, receive_events, receive_rows
 from service.formats.catalogue import ROWS_READERS
-from service.formats.events import By, rows_of_events
+from service.formats.events import rows_of_events
 from service.formats.media import EVENT, EVENTS, JSON
+from service.paging import read_query
 from service.threads import run_in_thread
 
 calls = Calls("monitors", reads="monitors:read", writes="monitors:write")
@@ -79,10 +80,9 @@ async def post_monitor_events(name: str, request: Request, here: Here) -> Respon
     Each event is counted once by its id. Events of other types are ignored; the response gives their number. An invalid
     event in a batch is a refused row.
     """
+    query = read_query(request, EventsQuery)
     sent = await receive_events(request, here.settings)
-    query = request.query_params
-    by: By = "source" if query.get("by") == "source" else "id"
-    counted = await run_in_thread(_ingest_events, here, name, request.headers, sent, query.get("output"), by)
+    counted = await run_in_thread(_ingest_events, here, name, request.headers, sent, query.output, query.by)
     return answer(counted.model_dump())
 
 

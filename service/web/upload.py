@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
-from typing import Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 from fastapi import Request, Response
@@ -193,25 +193,21 @@ class Choices:
     @classmethod
     def of(cls, form: FormData) -> Choices:
         """Read the options from a submitted form."""
-        of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
-        of_rows = ("predictions", "labels", "weights", "groups", "features", "categorical", "clusters")
-        named = (*of_rows, "class_names", "pos_label", "seed", "alpha")
-        of_numbers = ("level", "times", "by", "known", "outcome_scale", *_OF_ORDER)
-        texts = {name: text_of(form, name) for name in (*named, *of_numbers)}
+        texts = {field.name: text_of(form, field.name) for field in fields(cls) if field.type == "str"}
         mapping = zip(form.getlist("mapping_text"), form.getlist("mapping_class"), strict=False)
-        return cls(
-            _chosen(form, "prediction_kind", ("classification", "regression")),
-            **texts,
-            columns=tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
-            columns_are=_chosen(form, "columns_are", ("classes", "models")),
-            drop_missing=bool(_chosen(form, "drop_missing", ("", "yes"))),
-            bounds=bool(_chosen(form, "bounds", ("", "yes"))),
-            scale=_chosen(form, "scale", get_args(InputScale)),
-            weights_kind=_chosen(form, "weights_kind", ("importance", "frequency")),
-            reduction=_chosen(form, "reduction", ("", *REDUCTIONS)),
-            decimal=_chosen(form, "decimal", (".", ",")),
-            mapping=tuple((str(text), str(number).strip()) for text, number in mapping),
-        )
+        chosen: dict[str, Any] = {
+            "prediction_kind": _chosen(form, "prediction_kind", get_args(PredictionKind)),
+            "columns": tuple(name for name in form.getlist("prediction_columns") if isinstance(name, str)),
+            "columns_are": _chosen(form, "columns_are", ("classes", "models")),
+            "drop_missing": bool(_chosen(form, "drop_missing", ("", "yes"))),
+            "bounds": bool(_chosen(form, "bounds", ("", "yes"))),
+            "scale": _chosen(form, "scale", get_args(InputScale)),
+            "weights_kind": _chosen(form, "weights_kind", get_args(WeightsKind)),
+            "reduction": _chosen(form, "reduction", ("", *REDUCTIONS)),
+            "decimal": _chosen(form, "decimal", (".", ",")),
+            "mapping": tuple((str(text), str(number).strip()) for text, number in mapping),
+        }
+        return cls(**(texts | chosen))
 
     def options(self, kind: Literal["classes", "numbers"] = "classes") -> FileOptions:
         """Convert to the options of the file reader.

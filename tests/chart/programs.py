@@ -86,9 +86,9 @@ _OF_RELEASES = (
 
 def comparable(document: Object) -> Object:
     """An object without what differs on purpose: labels of releases and of objects, and the order of variables."""
-    result: Object = _comparable(document)
-    result["metadata"].pop("labels", None)
-    return result
+    comparable: Object = _comparable(document)
+    comparable["metadata"].pop("labels", None)
+    return comparable
 
 
 def _comparable(part: Any) -> Any:

@@ -85,10 +85,10 @@ def test_three_quarters_of_the_memory_of_redis_are_for_data_wherever_it_is_state
     }
     for name, text in texts.items():
         whole = re.search(r"REDIS_MEMORY.*?\b(\d+)g\b|limits:\s.*?memory: (\d+)Gi", text, re.DOTALL)
-        data = re.search(r"maxmemory.*?\b(\d+)gb\b", text, re.DOTALL | re.IGNORECASE)
+        gigabytes = re.search(r"maxmemory.*?\b(\d+)gb\b", text, re.DOTALL | re.IGNORECASE)
         assert whole, name
-        assert data, name
-        assert int(data[1]) == 0.75 * int(whole[1] or whole[2]), name
+        assert gigabytes, name
+        assert int(gigabytes[1]) == 0.75 * int(whole[1] or whole[2]), name
         assert "three quarters" in text.lower(), name
 
 

@@ -31,10 +31,10 @@ def test_the_page_of_the_papers_has_the_values_of_the_other_pages() -> None:
 def test_our_values_beside_those_of_the_papers_are_on_the_pages_that_they_link_to(row: str) -> None:
     ours = row.rstrip("| ").split(" | ")[-1]
     pages = [(PAPERS.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+\.md)", ours)]
-    values = re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)", "", ours))
+    numbers = re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)", "", ours))
     if pages:
         text = "\n".join(page.read_text("utf-8") for page in pages)
-        assert [value for value in values if not re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", text)] == []
+        assert [value for value in numbers if not re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", text)] == []
 
 
 @pytest.mark.parametrize("page", sorted((DOCS.parent / "how-to").glob("*.md")), ids=lambda page: page.stem)

@@ -212,10 +212,10 @@ def test_a_changed_setting_replaces_the_pods_that_read_it_and_no_others(tmp_path
 
 
 def test_a_changed_map_replaces_the_pods_of_the_host(tmp_path: Path) -> None:
-    values = copy.deepcopy(VALUE_SETS["host alone"])
-    before = _templates(values, tmp_path)
-    values["host"]["maps"]["spam"] = '{"format": 1, "version": 2}\n'
-    assert _templates(values, tmp_path) != before
+    host_values = copy.deepcopy(VALUE_SETS["host alone"])
+    before = _templates(host_values, tmp_path)
+    host_values["host"]["maps"]["spam"] = '{"format": 1, "version": 2}\n'
+    assert _templates(host_values, tmp_path) != before
 
 
 def test_the_package_renders_what_the_folder_renders(tmp_path: Path) -> None:
@@ -361,8 +361,8 @@ def test_pods_mount_the_certificates_of_an_external_redis_and_may_connect_to_its
 def test_a_host_serves_the_maps_of_its_config_map(tmp_path: Path) -> None:
     predictions, labels = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 0, 0, 0, 1, 0, 1, 1]
     calibrant.fit("isotonic", predictions, labels).save(tmp_path / "spam.json")
-    values = VALUE_SETS["host alone"] | {"host": {"enabled": True, "settings": {"log_format": "text"}}}
-    documents = rendered(values, tmp_path, "--set-file", f"host.maps.spam={tmp_path / 'spam.json'}")
+    host_values = VALUE_SETS["host alone"] | {"host": {"enabled": True, "settings": {"log_format": "text"}}}
+    documents = rendered(host_values, tmp_path, "--set-file", f"host.maps.spam={tmp_path / 'spam.json'}")
     data = named(documents)["ConfigMap calibrant-host-maps"]["data"]
     # The kubelet mounts a config map as links to files in a hidden folder, which it replaces as a whole.
     folder = tmp_path / "models"

@@ -117,9 +117,9 @@ def test_a_pod_that_breaks_the_restricted_standard_is_noticed(
 
 
 def test_both_kinds_of_workers_are_scaled_by_their_queues_with_the_key_of_an_existing_secret(tmp_path: Path) -> None:
-    values = copy.deepcopy(EVERYTHING)
-    values["metrics"] |= {"existingSecret": "scraper", "tokenKey": "key"}
-    documents = rendered(values, tmp_path)
+    chart_values = copy.deepcopy(EVERYTHING)
+    chart_values["metrics"] |= {"existingSecret": "scraper", "tokenKey": "key"}
+    documents = rendered(chart_values, tmp_path)
     scalers, keys = _of_kind(documents, "ScaledObject"), _of_kind(documents, "TriggerAuthentication")
     (authentication,) = keys
     assert keys[authentication]["spec"]["secretTargetRef"] == [{"parameter": "token", "name": "scraper", "key": "key"}]
@@ -189,11 +189,11 @@ def _secrets(documents: list[Object]) -> set[str]:
 
 
 def test_a_release_refers_to_the_existing_secrets_of_its_values_and_to_no_others(tmp_path: Path) -> None:
-    values = copy.deepcopy(EVERYTHING)
-    values["redis"] = {"existingSecret": "company-redis", "tlsSecret": "company-ca", "ports": [6390]}
-    values["metrics"]["existingSecret"] = "scraper"
+    chart_values = copy.deepcopy(EVERYTHING)
+    chart_values["redis"] = {"existingSecret": "company-redis", "tlsSecret": "company-ca", "ports": [6390]}
+    chart_values["metrics"]["existingSecret"] = "scraper"
     expected = {"company-redis", "company-ca", "scraper", "registry", "calibrant-tls", "object-storage", "more"}
-    documents = rendered(values, tmp_path)
+    documents = rendered(chart_values, tmp_path)
     assert _secrets(documents) == expected
     assert _of_kind(documents, "Secret") == {}
 

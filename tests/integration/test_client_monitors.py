@@ -20,7 +20,7 @@ from calibrant.client.monitored import Encoding
 from service.stack import Stack
 from tests.commands import invoked
 from tests.integration.clients import Kind, connected
-from tests.integration.monitors.test_class_shift import K, drawn
+from tests.integration.monitors.test_label_shift import K, drawn
 from tests.integration.redis_server import until
 
 NUMBERS = np.random.default_rng(12)

@@ -160,8 +160,8 @@ FLAGS = ["--prediction", "ant", "--prediction", "bee", "--prediction", "cat", "-
 
 def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, table: Path) -> None:
     for server in (None, service.url):
-        result = succeeded(server, "coverage", table, *FLAGS, "--alpha", "0.2", "--json")
-        assert json.loads(result.stdout) == _expected(class_names=NAMES)
+        printed = succeeded(server, "coverage", table, *FLAGS, "--alpha", "0.2", "--json")
+        assert json.loads(printed.stdout) == _expected(class_names=NAMES)
     here, there = (invoked(server, "coverage", table, *FLAGS).stdout for server in (None, service.url))
     assert here == there
     assert here.startswith("Coverage of prediction sets: 60 rows")

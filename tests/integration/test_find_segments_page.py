@@ -27,6 +27,6 @@ def test_the_guide_to_segments_runs_and_prints_what_it_shows(
             assert capsys.readouterr().out == expected
             continue
         for line in program.splitlines():
-            result = CliRunner().invoke(app, shlex.split(line)[1:])
-            assert result.exit_code == 0, result.output
+            outcome = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert outcome.exit_code == 0, outcome.output
     assert "report-segments" in Path("report.html").read_text("utf-8")

@@ -174,8 +174,8 @@ def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, t
     of_rows: list[str | Path] = [obligors, "--label", "default", *options]
     for arguments in (of_table, of_rows):
         for server in (None, service.url):
-            result = succeeded(server, "grades", *arguments, "--json")
-            assert json.loads(result.stdout) == _expected()
+            printed = succeeded(server, "grades", *arguments, "--json")
+            assert json.loads(printed.stdout) == _expected()
     here, there = (invoked(server, "grades", *of_table).stdout for server in (None, service.url))
     assert here == there
     assert here.splitlines()[0] == "Tests of 3 grades"
@@ -212,8 +212,8 @@ def test_weights_of_the_command_are_numbers_of_obligors(tmp_path: Path) -> None:
     path.write_text("grade,pd,default,n\nA,0.01,1,16\nA,0.01,0,984\n", "utf-8")
     flags: list[str | Path] = [path, "--prediction", "pd", "--group", "grade", "--label", "default", "--weight", "n"]
     assert "weights_kind" in error_of(invoked(None, "grades", *flags)).replace("--weights-kind", "weights_kind")
-    result = json.loads(invoked(None, "grades", *flags, "--weights-kind", "frequency", "--json").stdout)
-    assert result["total"]["jeffreys_p"] == pytest.approx(0.03577, abs=5e-6)
+    printed = json.loads(invoked(None, "grades", *flags, "--weights-kind", "frequency", "--json").stdout)
+    assert printed["total"]["jeffreys_p"] == pytest.approx(0.03577, abs=5e-6)
 
 
 def test_ratios_by_field_and_a_given_base_rate_work_on_every_surface(http: httpx.Client, tmp_path: Path) -> None:
@@ -232,9 +232,9 @@ def test_ratios_by_field_and_a_given_base_rate_work_on_every_surface(http: httpx
     printed = json.loads(invoked(None, "evaluate", path, *flags).stdout)
     for name, group in local.groups.items():
         for key in ("pcoc", "normalised-entropy"):
-            value = group.measures[key].value
-            assert remote["groups"][name]["measures"][key]["value"] == value
-            assert printed["groups"][name]["measures"][key]["value"] == pytest.approx(value, rel=1e-12)
+            estimate = group.measures[key].value
+            assert remote["groups"][name]["measures"][key]["value"] == estimate
+            assert printed["groups"][name]["measures"][key]["value"] == pytest.approx(estimate, rel=1e-12)
         chosen = sites == name
         alone = calibrant.evaluate(p[chosen], y[chosen], measures=measures)
         assert alone["normalised-entropy"].value == pytest.approx(group.measures["normalised-entropy"].value, rel=1e-12)

@@ -184,12 +184,12 @@ def test_rows_have_the_bounds_of_a_venn_abers_map_if_they_are_requested() -> Non
     assert text.splitlines()[0] == "predictions,p0,p1"
     assert np.array_equal(np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1), np.column_stack(columns))
     for model in ("spam", "sets"):
-        values = FEW if model == "spam" else SOME
+        predictions = FEW if model == "spam" else SOME
         refused = post(
-            host_of(model), f"/v1/models/{model}:predict", {"instances": values, "parameters": {"bounds": 1}}
+            host_of(model), f"/v1/models/{model}:predict", {"instances": predictions, "parameters": {"bounds": 1}}
         )
         assert "/parameters/bounds" in _error(refused)
-        body = {"instances": values, "parameters": {"bounds": True}}
+        body = {"instances": predictions, "parameters": {"bounds": True}}
         assert "bounds" in _error(post(host_of(model), f"/v1/models/{model}:predict", body))
 
 

@@ -411,10 +411,10 @@ def test_no_error_repeats_the_callers_data(http: httpx.Client, maps: dict[str, s
 
 @pytest.mark.slow
 def test_a_million_rows_are_one_tensor(http: httpx.Client, maps: dict[str, str]) -> None:
-    values = np.random.default_rng(1).random(1_000_000)
-    _, tensors = _read(_binary(http, "oip-isotonic", values, "FP64", parameters={"binary_data_output": True}))
+    predictions = np.random.default_rng(1).random(1_000_000)
+    _, tensors = _read(_binary(http, "oip-isotonic", predictions, "FP64", parameters={"binary_data_output": True}))
     fitted = calibrant.load(http.get("/maps/oip-isotonic").json()["document"])
-    np.testing.assert_array_equal(tensors["predictions"], fitted.apply(values))
+    np.testing.assert_array_equal(tensors["predictions"], fitted.apply(predictions))
 
 
 def test_refusals_of_access_are_errors_of_the_protocol(redis_url: str, redis: Redis) -> None:

@@ -16,8 +16,8 @@ from tests.integration.responses import problem_of
 
 
 def _printed(*arguments: str | Path) -> dict[str, object]:
-    result = succeeded(None, "sample-size", *arguments, "--json")
-    return dict(json.loads(result.stdout))
+    printed = succeeded(None, "sample-size", *arguments, "--json")
+    return dict(json.loads(printed.stdout))
 
 
 def test_the_call_the_client_and_the_command_agree_with_the_function(http: httpx.Client, client: Calibrant) -> None:

@@ -148,10 +148,10 @@ def _written(folder: Path) -> str:
 
 
 def test_the_command_prints_the_segments_of_the_library(tmp_path: Path) -> None:
-    result = succeeded(
+    printed = succeeded(
         None, "segments", _written(tmp_path), "--feature", "site", "--feature", "age", "--min-rows", "30"
     )
-    assert "site = b" in result.stdout
+    assert "site = b" in printed.stdout
 
 
 def test_the_command_prints_the_same_json_with_and_without_a_server(tmp_path: Path, service: Stack) -> None:
@@ -182,9 +182,9 @@ def test_the_command_prints_the_multicalibration_error(tmp_path: Path, service: 
     ],
 )
 def test_a_bad_option_of_the_command_is_named(tmp_path: Path, arguments: list[str], text: str) -> None:
-    result = invoked(None, "segments", _written(tmp_path), *arguments)
-    assert result.exit_code != 0
-    assert text in error_of(result)
+    outcome = invoked(None, "segments", _written(tmp_path), *arguments)
+    assert outcome.exit_code != 0
+    assert text in error_of(outcome)
 
 
 @pytest.mark.parametrize("on_server", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -196,6 +196,6 @@ def test_a_report_has_the_segments_of_the_features_of_its_file(tmp_path: Path, s
 
 
 def test_a_report_of_forecasts_has_no_features(tmp_path: Path) -> None:
-    result = invoked(None, "report", _written(tmp_path), "--regression", "--feature", "site")
-    assert result.exit_code != 0
-    assert "--feature" in error_of(result)
+    outcome = invoked(None, "report", _written(tmp_path), "--regression", "--feature", "site")
+    assert outcome.exit_code != 0
+    assert "--feature" in error_of(outcome)

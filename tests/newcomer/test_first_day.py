@@ -200,11 +200,11 @@ def test_measures_may_be_all_and_the_default_ones_apply_to_the_reduction() -> No
 def test_a_measure_is_a_number_where_a_number_is_needed(scores: Any) -> None:
     """Format a measure, round it and iterate over the results like over a dictionary."""
     report = calibrant.evaluate(scores["p"], scores["y"])
-    value = report["ece"].value
-    assert value is not None
-    assert f"{report['ece']:.3f}" == f"{value:.3f}"
-    assert float(report["ece"]) == value
-    assert round(report["ece"], 2) == round(value, 2)
+    error = report["ece"].value
+    assert error is not None
+    assert f"{report['ece']:.3f}" == f"{error:.3f}"
+    assert float(report["ece"]) == error
+    assert round(report["ece"], 2) == round(error, 2)
     assert {key: measure.value for key, measure in report.items()} == {key: report[key].value for key in report}
     assert len(report) == len(report.values()) == 6
 

@@ -26,9 +26,9 @@ def matrix() -> tuple[Any, Any]:
 
 def _log_loss(predictions: Any, labels: Any, **options: Any) -> float:
     report = calibrant.evaluate(predictions, labels, measures=["log-loss"], reduction="canonical", **options)
-    value = report["log-loss"].value
-    assert value is not None
-    return value
+    loss = report["log-loss"].value
+    assert loss is not None
+    return loss
 
 
 def test_columns_with_numbers_may_have_any_order(matrix: tuple[Any, Any]) -> None:

@@ -78,10 +78,10 @@ def _undocumented_fields(cls: type) -> set[str]:
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_public_docstring_passes_numpydocs_validation(name: str) -> None:
     problems = {code: message for code, message in validate(name)["errors"] if code in CHECKS}
-    value = DOCUMENTED[name]
-    if inspect.isclass(value) and is_dataclass(value) and "PR01" in problems:
+    documented = DOCUMENTED[name]
+    if inspect.isclass(documented) and is_dataclass(documented) and "PR01" in problems:
         # Callers do not construct results: their fields are attributes.
-        missing = _undocumented_fields(value)
+        missing = _undocumented_fields(documented)
         assert not missing, missing
         del problems["PR01"]
     assert not problems
@@ -89,5 +89,5 @@ def test_a_public_docstring_passes_numpydocs_validation(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_public_docstring_fits_one_screen(name: str) -> None:
-    value = DOCUMENTED[name]
-    assert len((inspect.getdoc(value) or "").splitlines()) <= MOST_LINES
+    documented = DOCUMENTED[name]
+    assert len((inspect.getdoc(documented) or "").splitlines()) <= MOST_LINES

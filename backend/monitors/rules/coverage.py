@@ -7,7 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from backend.monitors.evidence import last_counted, oldest_kept
+from backend.monitors.evidence import check_after, last_counted, oldest_kept
 from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact
 from backend.monitors.windows import BucketCache, bucket_seconds
 from backend.store.clock import at
@@ -16,7 +16,6 @@ from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption
 from calibrant.monitoring.coverage import CoverageDrop, coverage_drop
 from calibrant.monitoring.tally import merged
-from schemas.base import MINUTE
 from schemas.monitor_rules import CoverageRule, RuleState, SetCoverageReading
 from schemas.monitors import MonitorBody, MonitorRecord
 
@@ -44,8 +43,7 @@ class CoverageRuleType(EProcessRuleType[CoverageRule, tuple[SetCoverageReading, 
         """The monitor is of prediction sets, and buckets count before they are dropped."""
         if body.coverage is None:
             raise InvalidOption.at(where, "needs a monitor of prediction sets; set coverage and n_classes")
-        if rule.after + (body.bucket or MINUTE) > body.retention:
-            raise InvalidOption.at(f"{where}/after", "is too long: buckets would be dropped before they count")
+        check_after(rule.after, body, where)
 
     def start(self, record: MonitorRecord) -> float:
         """The test starts with the monitor."""

@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 
 from backend.monitors.change_times import estimate_change
-from backend.monitors.evidence import CheckedEvidence, Remembered, look_at_evidence
+from backend.monitors.evidence import CheckedEvidence, Remembered, check_after, look_at_evidence
 from backend.monitors.rules.rule import NOTHING, Check, Description, EProcessRuleType, Fact
 from backend.store.clock import at
-from calibrant.core.errors import InvalidOption
-from schemas.base import MINUTE
 from schemas.monitor_rules import ChangeReading, EvidenceReading, EvidenceRule, RuleState
 from schemas.monitors import MonitorBody, MonitorRecord
 
@@ -36,8 +34,7 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
 
     def validate(self, rule: EvidenceRule, body: MonitorBody, where: str) -> None:
         """Buckets must count before they are dropped."""
-        if rule.after + (body.bucket or MINUTE) > body.retention:
-            raise InvalidOption.at(f"{where}/after", "is too long: buckets would be dropped before they count")
+        check_after(rule.after, body, where)
 
     def start(self, record: MonitorRecord) -> float:
         """The start of the monitor's evidence."""

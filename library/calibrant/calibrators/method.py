@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 from calibrant.calibrators.smoothing import (
     FittedTransform,
@@ -18,6 +18,7 @@ from calibrant.calibrators.smoothing import (
     is_extreme,
 )
 from calibrant.core.batch import Batch
+from calibrant.core.choices import Runs
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import Described, Option, read_values
 from calibrant.core.progress import Progress, report, step
@@ -80,7 +81,7 @@ class MethodCore(Described):
     featured: Callable[..., FittedCurve] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
     grouped: type[Any] | None = None
-    runs: Literal["inline", "job"] = "inline"
+    runs: Runs = "inline"
     #: Whether the fit uses the device of the context.
     on_device: bool = False
     #: Whether the distance of the map from the identity is used as a measure of calibration.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import say
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from calibrant.client import Calibrant
     from calibrant.client.answers import IngestionResult, MonitorForecast
+    from calibrant.core.choices import What
     from calibrant.io.table import ForecastSheet, Sheet
-
-What = Literal["rows", "predictions", "labels"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.output import counted, plain, table
 from calibrant.core.inputs import reduction_with_name
+from calibrant.core.results import MEASURE_COLUMNS
 from calibrant.maps.calibration_map import scored
 from calibrant.reports import lookup, numbers
 
@@ -54,7 +55,7 @@ def _measures(measures: Json) -> Table:
         (key, _number(m["value"]), _number(m["debiased"]), _interval(m["interval"]), _p(m["p_value"]))
         for key, m in measures.items()
     ]
-    return _filled(("measure", "value", "debiased", "interval", "p-value"), rows)
+    return _filled(MEASURE_COLUMNS, rows)
 
 
 def _before_after(before: Json, after: Json, *, in_sample: bool) -> Table:

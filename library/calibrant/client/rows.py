@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from calibrant.client.answers import BatchRecord, JobAnswer, MapRecord, MapSummary, Mismatch, decode
 from calibrant.client.calls.jobs import Progress, wait
@@ -24,11 +24,12 @@ from calibrant.client.requests import T, get, id_of, path_of, read, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.steps import Answer, Steps
 from calibrant.core.arrays import is_frame
+from calibrant.core.choices import PictureFormat
 from calibrant.core.choices import Theme as Theme
 
+Form: TypeAlias = PictureFormat
 #: A name of a catalogue; or names, or mappings with ``name``, options and ``as``.
 Requested: TypeAlias = str | Sequence[str | Mapping[str, Any]]
-Form: TypeAlias = Literal["svg", "png"]
 
 HTML = "text/html"
 _MEDIA: Mapping[Form, str] = {"svg": "image/svg+xml", "png": "image/png"}

@@ -58,12 +58,7 @@ class ContestantReport(Shown, ByMeasure[MeasureResult]):
     _what = "measure of this contestant"
 
     def _table(self) -> Table:
-        columns = ("measure", "value", "debiased", "interval", "p-value")
-        rows = [
-            (key, result.value, result.debiased, interval_of(result.interval), result.p_value)
-            for key, result in self.measures.items()
-        ]
-        return Table(f"{self.name} (in-sample)" if self.in_sample else self.name, columns, rows)
+        return Table.of_measures(f"{self.name} (in-sample)" if self.in_sample else self.name, self.measures)
 
 
 @dataclass(frozen=True, repr=False)

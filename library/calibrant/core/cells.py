@@ -155,8 +155,20 @@ _BLOCK = 1 << 16
 _LARGEST_COUNT = 2.0**53
 
 
+class Scaled:
+    """Has predictions in [0, 1], and their logits if these were given."""
+
+    p: Floats
+    logit: Floats | None
+
+    @property
+    def key(self) -> Floats:
+        """The prediction on its own scale, by which rows are sorted and tied: the logit, or p."""
+        return self.p if self.logit is None else self.logit
+
+
 @dataclass(frozen=True)
-class SortedRows:
+class SortedRows(Scaled):
     """Rows in ascending order of (prediction, outcome).
 
     ``p (n,)`` is P(Y = 1) in [0, 1], ``y (n,)`` is 0 or 1, and ``w (n,)`` holds non-negative weights or
@@ -169,11 +181,6 @@ class SortedRows:
     w: Floats | None
     clusters: npt.NDArray[np.int64] | None = None
     logit: Floats | None = None
-
-    @property
-    def key(self) -> Floats:
-        """The prediction on its own scale, by which rows are sorted and tied: the logit, or p."""
-        return self.p if self.logit is None else self.logit
 
     def __len__(self) -> int:
         return len(self.p)
@@ -264,7 +271,7 @@ def vector_order(
 
 
 @dataclass(frozen=True)
-class Cells:
+class Cells(Scaled):
     """Distinct predictions in ascending order, and the sums over the rows of each.
 
     All arrays are ``(m,)``: ``p`` is the prediction, ``rows`` the number of rows, ``w`` and ``w2`` are the
@@ -287,11 +294,6 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.p)
-
-    @property
-    def key(self) -> Floats:
-        """The prediction on its own scale, ascending: the logit, or p."""
-        return self.p if self.logit is None else self.logit
 
     @cached_property
     def cumulative_w(self) -> Floats:

@@ -14,6 +14,13 @@ ClusterVariance = Literal["cr2", "cr1", "cr0"]
 Runs = Literal["inline", "job"]
 ForecastKind = Literal["normal", "quantiles", "samples", "interval"]
 ForecastScale = Literal["identity", "log1p"]
+#: What results of a source are computed from: rows, counts of distinct predictions, or tallies of 2,048 cells.
+SourceForm = Literal["rows", "distinct", "tally"]
+Engine = Literal["local", "dask"]
+#: The scale on which values of groups are pooled.
+PoolingScale = Literal["identity", "log", "logit"]
+#: What rows for a monitor contain: predictions with labels, or one of them.
+What = Literal["rows", "predictions", "labels"]
 
 # --- Comparisons
 
@@ -29,11 +36,15 @@ Of = Literal["value", "debiased"]
 #: Values to compare: debiased ones if every contestant with a value has one, or always plain ones.
 RankedValues = Literal["debiased", "plain"]
 
-# --- Decisions, grades and pictures
+# --- Decisions, grades, monitors and pictures
 
 #: What determines a threshold.
 Criterion = Literal["costs", "capacity", "precision", "recall"]
 #: The light of a grade.
 Light = Literal["green", "yellow", "red"]
+#: The shape of a calibration error: a line in the logit, a curve, or a range of predictions.
+ErrorShape = Literal["line", "curve", "part"]
+AxesScale = Literal["linear", "logit"]
+PictureFormat = Literal["svg", "png"]
 #: An SVG with ``auto`` follows the colour scheme of the viewer; a PNG with ``auto`` is light.
 Theme = Literal["auto", "light", "dark"]

@@ -18,6 +18,7 @@ from calibrant.core.cells import (
     Cells,
     Floats,
     Outcomes,
+    Scaled,
     SortedRows,
     WeightsKind,
     cells_of,
@@ -51,7 +52,7 @@ _BLOCK, _AREA = 256, 1 << 16
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(Scaled):
     """A binary event for each row: ``p (n,)`` is its predicted probability, ``y (n,)`` its outcome.
 
     ``w (n,)`` is None if every row counts once. If ``decided``, the event is that a decision is correct, as under
@@ -83,11 +84,6 @@ class Event:
     def independent(self) -> bool:
         """Whether no event depends on another one."""
         return self.per_row == 1 and self.clusters is None
-
-    @property
-    def key(self) -> Floats:
-        """The prediction on its own scale, by which rows are sorted and tied: the logit, or p."""
-        return self.p if self.logit is None else self.logit
 
     @property
     def likely(self) -> npt.NDArray[np.bool_]:

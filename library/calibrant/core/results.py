@@ -40,6 +40,7 @@ _NUMBERS = (
 
 #: The most characters of a warning; documents may hold any text.
 _WARNED = 200
+MEASURE_COLUMNS = ("measure", "value", "debiased", "interval", "p-value")
 _STYLE = "text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums"
 
 
@@ -61,6 +62,12 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = field(default_factory=list)
+
+    @classmethod
+    def of_measures(cls, title: str, measures: Mapping[str, Any], notes: Sequence[str] = ()) -> Table:
+        """Return the table of measures: values, debiased values, intervals and p-values."""
+        rows = [(key, m.value, m.debiased, interval_of(m.interval), m.p_value) for key, m in measures.items()]
+        return cls(title, MEASURE_COLUMNS, rows, notes)
 
     def shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and rows as text, without empty columns."""

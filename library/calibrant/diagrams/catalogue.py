@@ -334,6 +334,11 @@ DIAGRAMS: Mapping[str, Diagram] = Catalogue(
 )
 
 
+def caption_of_groups(side: str = "") -> str:
+    """Return the caption of the reliability diagrams of groups; ``side`` says which side of a map they show."""
+    return f"Reliability diagram of each group{side}. {ON_DIAGONAL}"
+
+
 def read_diagrams(diagrams: str | Sequence[str | Mapping[str, Any]] | None) -> tuple[DiagramRequest, ...]:
     """Parse a request for diagrams.
 

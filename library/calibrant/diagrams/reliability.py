@@ -21,6 +21,7 @@ from calibrant.core.binning import (
     width_sweep_count,
 )
 from calibrant.core.cells import Floats, cells_of
+from calibrant.core.choices import AxesScale
 from calibrant.core.errors import CalibrationError, InvalidOption, MissingExtra
 from calibrant.core.reductions import Event, naming_reductions
 from calibrant.diagrams.diagram import Picture, no_intervals
@@ -30,7 +31,6 @@ from calibrant.measures.binned import expected_calibration_error
 from calibrant.measures.fitted import fitted_error
 from calibrant.measures.intervals import Resampling
 
-Axes = Literal["linear", "logit"]
 BinningName = Literal["equal-mass", "equal-width", "adaptive"]
 Count = Literal["fixed", "sweep", "cross-validated"]
 #: An event with a smaller observed frequency is rare: on linear axes its bins would crowd at 0.
@@ -99,7 +99,7 @@ class Reliability(Picture):
     ece: float
     ece_debiased: float | None
     histogram: Histogram
-    axes: Axes
+    axes: AxesScale
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def reliability(
     level: float,
     histogram: int,
     closed: Closed,
-    axes: Axes | Literal["auto"] = "auto",
+    axes: AxesScale | Literal["auto"] = "auto",
     **cut: Any,
 ) -> Reliability:
     """Compute the reliability diagram of an event, with the diagonal filling of Kangsepp, Valk & Kull (2022).

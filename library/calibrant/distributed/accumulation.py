@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from scipy.special import expit
 from calibrant.core.arrays import NO_GROUP
 from calibrant.core.batch import InputScale, Integers, Scale
 from calibrant.core.cells import Floats, Outcomes, WeightsKind, row_keys
+from calibrant.core.choices import SourceForm
 from calibrant.core.errors import (
     CalibrationError,
     EmptyBatch,
@@ -24,15 +25,13 @@ from calibrant.core.errors import (
     WrongShape,
 )
 from calibrant.core.reductions import Event, reduce, resolve_event
-from calibrant.distributed.arrow import CheckedPart, Columns, RowCounter, checked_part
+from calibrant.distributed.arrow import NO_ROWS, CheckedPart, Columns, RowCounter, checked_part
 from calibrant.monitoring.event_tally import EventTally, check_groups, count
 from calibrant.monitoring.tally import BEGINS, tally_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What results are computed from: rows, counts of distinct predictions, or tallies of 2,048 cells.
-Form = Literal["rows", "distinct", "tally"]
 #: The most that a prediction differs from the one that stands for it in a tally: the widest cell.
 TOLERANCE = float(np.diff(BEGINS).max())
 #: Bytes that the work on a row takes besides its numbers, and copies of these; entries of counts take the same.
@@ -179,7 +178,7 @@ class Accumulation:
         self._counter: RowCounter | None = None
         self._reduction = ""
         self._n_classes: int | str | None = "unknown"
-        self.form: Form = "rows"
+        self.form: SourceForm = "rows"
         self.n = 0
 
     def add(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> None:
@@ -210,7 +209,7 @@ class Accumulation:
     def result(self) -> GatheredRows | DistinctCounts | EventTally:
         """Return everything that was added; raises ``EmptyBatch`` if there is nothing."""
         if not (self._parts or self._distinct or self._counts or self._counter):
-            raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+            raise EmptyBatch.at("/source", NO_ROWS)
         if self.form == "distinct":
             self._reduce()
         if self.form == "rows":

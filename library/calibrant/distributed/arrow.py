@@ -31,6 +31,9 @@ from calibrant.monitoring.tally import CellTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: What is wrong with a column of a source, and with a source.
+NO_COLUMN = "names a column that does not exist or is not unique"
+NO_ROWS = "has no rows that meet the conditions"
 
 # --- The columns of a table
 
@@ -447,7 +450,7 @@ def checked_part(
     """
     for argument, name in columns.named.items():
         if batch.schema.get_field_index(name) < 0 and not (argument in ("group", "fold") and name in keys):
-            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
+            raise InvalidOption.at(f"/{argument}", NO_COLUMN)
     weights = None if columns.weight is None else _numbers(batch.column(columns.weight), "/weights")
     if weights is not None and weights.dtype.kind in "iuf" and not weights.any():
         return None

@@ -15,7 +15,7 @@ from calibrant.core.batch import InputScale
 from calibrant.core.errors import EmptyBatch, EngineUnavailable, requires
 from calibrant.core.progress import check
 from calibrant.distributed.accumulation import TOLERANCE
-from calibrant.distributed.arrow import Columns, RowCounter
+from calibrant.distributed.arrow import NO_ROWS, Columns, RowCounter
 from calibrant.distributed.partial_sums import SourcePart, parts_of, read_answer, sum_of_part
 from calibrant.distributed.scan import BytesRead, Scan
 from calibrant.distributed.sources import SourceContent
@@ -60,7 +60,7 @@ def gather_on_cluster(
             progress.end(part.size)
     tally = counter.result()
     if tally is None:
-        raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+        raise EmptyBatch.at("/source", NO_ROWS)
     return SourceContent(tally, Basis("tally", n, scan.total, len(scan.files), TOLERANCE, "dask"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from calibrant.core.batch import Scale
 from calibrant.core.docstrings import shares
 from calibrant.core.errors import EmptyBatch, InvalidOption, NotANumber, requires
-from calibrant.distributed.arrow import EVALUATE, FIT, TALLY, Columns, counted, divided
+from calibrant.distributed.arrow import EVALUATE, FIT, NO_COLUMN, TALLY, Columns, counted, divided
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
@@ -107,7 +107,7 @@ def _parts(source: Any, columns: Columns) -> list[Any]:
         return [count(part, columns, i) for i, part in enumerate(source.to_delayed())]
     for argument, name in columns.named.items():
         if list(source.columns).count(name) != 1:
-            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
+            raise InvalidOption.at(f"/{argument}", NO_COLUMN)
     count = delayed(_count_frame, pure=False)
     return [count(part, columns, i) for i, part in enumerate(source[names].to_delayed())]
 

@@ -11,6 +11,7 @@ from calibrant.core.batch import Scale
 from calibrant.core.docstrings import shares
 from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption, requires
 from calibrant.distributed.arrow import EVALUATE, FIT, ROWS, TALLY, Columns, counted, divided
+from calibrant.distributed.parquet import PARQUETS
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_PARQUET = (".parquet", ".parq", ".pq")
 
 
 @shares(TALLY)
@@ -101,7 +101,7 @@ def fit(source: Any, method: str, *, connection: DuckDBPyConnection | None = Non
 
 def _pattern(name: str) -> str:
     """Return the pattern of the files of a folder, or the name itself."""
-    known = name.endswith((*_PARQUET, *_CSV)) or any(sign in name for sign in "*?[")
+    known = name.endswith((*PARQUETS, *_CSV)) or any(sign in name for sign in "*?[")
     return name if known else f"{name.rstrip('/')}/**/*.parquet"
 
 

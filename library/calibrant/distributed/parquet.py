@@ -23,7 +23,7 @@ Source = str | PurePath | Sequence[str | PurePath]
 PIECE_BYTES = 1 << 28
 #: Read-ahead buffer of a column in bytes.
 _AHEAD = 1 << 20
-_SUFFIXES = (".parquet", ".parq", ".pq")
+PARQUETS = (".parquet", ".parq", ".pq")
 _WILD = re.compile(r"[*?\[]")
 #: Name of the folder of nulls in Hive partitioning.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -98,7 +98,7 @@ def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:
     infos = filesystem.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
     files = [(info.path, info.size) for info in infos if info.type == fs.FileType.File]
     if wild is None:
-        return sorted((name, size) for name, size in files if name.endswith(_SUFFIXES) and not _hidden(name, base))
+        return sorted((name, size) for name, size in files if name.endswith(PARQUETS) and not _hidden(name, base))
     return sorted((name, size) for name, size in files if _matches(name, path) and not _hidden(name, base))
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrant.core.errors import InvalidOption, SourceChanged, SourceUnreadable, requires
 from calibrant.core.progress import report
-from calibrant.distributed.arrow import BYTES, ROWS, pieces
+from calibrant.distributed.arrow import BYTES, NO_COLUMN, ROWS, pieces
 from calibrant.distributed.delta import delta_files
-from calibrant.distributed.parquet import PIECE_BYTES, keys_of
+from calibrant.distributed.parquet import PARQUETS, PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
 from calibrant.io.texts import quoted
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The format of files by their suffixes.
 FORMATS = {
-    "parquet": (".parquet", ".parq", ".pq"),
+    "parquet": PARQUETS,
     "csv": (".csv", ".csv.gz"),
     "ndjson": (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz"),
     "arrow": (".arrow", ".feather", ".ipc"),
@@ -496,7 +496,7 @@ def _kept(batch: pa.RecordBatch, keep: Any, conditions: Sequence[Condition]) -> 
         import pyarrow as pa
     for i, (name, _, _) in enumerate(conditions):
         if batch.schema.get_field_index(name) < 0:
-            raise InvalidOption.at(f"/where/{i}", "names a column that does not exist or is not unique")
+            raise InvalidOption.at(f"/where/{i}", NO_COLUMN)
     try:
         return batch.filter(keep)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

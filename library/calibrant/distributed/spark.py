@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.core.batch import Scale
 from calibrant.core.docstrings import shares
 from calibrant.core.errors import EmptyBatch, InvalidOption, requires
-from calibrant.distributed.arrow import EVALUATE, FIT, TALLY, Columns, RowCounter, counted, divided
+from calibrant.distributed.arrow import EVALUATE, FIT, NO_COLUMN, TALLY, Columns, RowCounter, counted, divided
 from calibrant.distributed.partial_sums import answer_of, read_answer
 from calibrant.evaluation import Report
 from calibrant.maps.calibration_map import CalibrationMap
@@ -57,7 +57,7 @@ def tally(
         raise InvalidOption.at("/source", "must be a data frame of Spark")
     for argument, name in columns.named.items():
         if list(source.columns).count(name) != 1:
-            raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
+            raise InvalidOption.at(f"/{argument}", NO_COLUMN)
     names = list(dict.fromkeys(columns.named.values()))
     # mapInArrow does not quote the names of its columns, and would take a dot in one for a field of a structure.
     plain = [f"`{name.replace('`', '``')}` AS c{i}" for i, name in enumerate(names)]

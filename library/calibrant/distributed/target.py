@@ -22,7 +22,7 @@ from calibrant.core.errors import (
     TargetExists,
     requires,
 )
-from calibrant.distributed.arrow import Columns, check_order, placed, predictions_of
+from calibrant.distributed.arrow import NO_COLUMN, NO_ROWS, Columns, check_order, placed, predictions_of
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan
 from calibrant.distributed.storage import Storage
 from calibrant.maps.calibration_map import CalibrationMap
@@ -183,7 +183,7 @@ class Scoring:
         """Record that all files are staged, and which."""
         files = [i for i, part in enumerate(parts) if part.rows]
         if not files:
-            raise EmptyBatch.at("/source", "has no rows that meet the conditions")
+            raise EmptyBatch.at("/source", NO_ROWS)
         scored = Scored(sum(part.rows for part in parts), len(files), sum(part.bytes for part in parts))
         names = [f"part-{i:05}.parquet" for i in files]
         manifest = {"format": 1, "job": self._job, **asdict(scored), "parts": names}
@@ -252,7 +252,7 @@ def _calibrated(
         if batch.num_rows:
             for argument, name in columns.named.items():
                 if argument.startswith("prediction") and batch.schema.get_field_index(name) < 0:
-                    raise InvalidOption.at(f"/{argument}", "names a column that does not exist or is not unique")
+                    raise InvalidOption.at(f"/{argument}", NO_COLUMN)
             try:
                 predictions = read_predictions(predictions_of(batch, columns), scale=scale or map.scale)
             except CalibrationError as error:

@@ -16,7 +16,7 @@ from calibrant.core.cells import WeightsKind
 from calibrant.core.errors import InvalidOption, LengthMismatch
 from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
-from calibrant.core.results import ByMeasure, Framed, Table, WithRows, above, counted, interval_of, n_rows
+from calibrant.core.results import ByMeasure, Framed, Table, WithRows, above, counted, n_rows
 from calibrant.distributions.conditional import read_covariate
 from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import read_forecasts, read_observed
@@ -123,8 +123,6 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
         return document | ({} if self.weights_kind is None else {"weights_kind": self.weights_kind})
 
     def _table(self) -> Table:
-        columns = ("measure", "value", "debiased", "interval", "p-value")
-        rows = [(k, m.value, m.debiased, interval_of(m.interval), m.p_value) for k, m in self.measures.items()]
         notes = [f"{key}: {result.problem}" for key, result in self.measures.items() if result.problem]
         if self.n_repaired:
             notes.append(f"{n_rows(self.n_repaired)} had quantiles that crossed up to rounding, and were sorted")
@@ -132,7 +130,7 @@ class DistributionReport(WithRows, Framed, ByMeasure[MeasureResult]):
             notes.append(f"weights: {self.weights_kind}")
         if self.groups is not None:
             notes.append(f"{counted(len(self.groups), 'group')}: to_frame() has their results")
-        return Table(f"Report: {n_rows(self.n)}, {self.kind}", columns, rows, notes)
+        return Table.of_measures(f"Report: {n_rows(self.n)}, {self.kind}", self.measures, notes)
 
 
 def _records(report: DistributionReport) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import mmap
 import re
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -283,13 +284,43 @@ def _check_list(data: memoryview) -> None:
 _CLASSES = frozenset(("classes", "class_names", "classnames", "label_names", "target_names"))
 
 
-class NpzTable:
+class _OfArrays(ABC):
+    """A ``Table`` whose columns are arrays."""
+
+    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...]
+
+    @abstractmethod
+    def _array(self, at: int) -> Array:
+        """Read the array of a column."""
+
+    def read(self, places: ColumnPlaces) -> Values:
+        """Read some arrays; raises the ``TabularError`` of the first bad one."""
+
+        def read(at: int, field: Field) -> Any:
+            values, name = self._array(at), self.columns[at].name
+            values = np.atleast_1d(values) if field == "level" else values
+            return texts_of(values, name, field) if field in TEXTS else numbers_of(values, name, field)
+
+        return values_at(places, read)
+
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on some arrays as strings."""
+        for at in places:
+            self._scan(at, partial(add, at))
+
+    def _scan(self, at: int, add: Callable[[Sequence[str]], object]) -> None:
+        array = self._array(at)
+        size = sample_rows(array.shape[1]) if array.ndim == 2 else max(1, array.size)
+        for start in range(0, len(array) if array.ndim else 1, size):
+            add(plain_texts(array[start : start + size] if array.ndim else array, self.columns[at].name))
+
+
+class NpzTable(_OfArrays):
     """A ``Table`` of an NPZ archive; raises ``DamagedFile`` or ``FileTooLarge``.
 
     ``class_names`` are those in an array such as ``classes``, which is then no column.
     """
-
-    notes: tuple[str, ...] = ()
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         self._limits = limits
@@ -301,15 +332,6 @@ class NpzTable:
             self._headers = [header_of(self._archive.begin(member, MAX_START)) for member in self._members]
             self.columns = tuple(map(self._column, self._members, self._headers))
         self.class_names = self._take_class_names()
-
-    def read(self, places: ColumnPlaces) -> Values:
-        """Read some arrays; raises the ``TabularError`` of the first bad one."""
-        return _values(self.columns, places, self._array)
-
-    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
-        """Pass on some arrays as strings."""
-        for at in places:
-            _scan(self._array(at), self.columns[at].name, partial(add, at))
 
     def _array(self, at: int) -> Array:
         member, header, name = self._members[at], self._headers[at], self.columns[at].name
@@ -353,10 +375,8 @@ class NpzTable:
         return Column(name, tuple(map(str, array_of(first, replace(header, shape=(rows,))).tolist())))
 
 
-class NpyTable:
+class NpyTable(_OfArrays):
     """A ``Table`` of an NPY file, which holds the predictions, or columns as the fields of a structured array."""
-
-    notes: tuple[str, ...] = ()
 
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         self._data, self._limits = bytes_of(file), limits
@@ -364,7 +384,7 @@ class NpyTable:
             self._header = header_of(self._data)
         shape, dtype = self._header.shape, self._header.dtype
         self._records: Array | None = None
-        self.columns: tuple[Column, ...] = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
+        self.columns = (Column("predictions", (), shape[1] if len(shape) > 1 else 1),)
         if dtype.names is not None and not dtype.hasobject and len(shape) == 1:
             limits.check_classes(len(dtype.names))
             check_header(self._header, "predictions", len(self._data), limits, records=True)
@@ -373,15 +393,6 @@ class NpyTable:
                 self._records = array_of(self._data, self._header)
             self.columns = tuple(self._column(name, self._records[name]) for name in dtype.names)
             limits.check_classes(max(column.width for column in self.columns))
-
-    def read(self, places: ColumnPlaces) -> Values:
-        """Read the array; raises a ``TabularError`` if it is invalid."""
-        return _values(self.columns, places, self._array)
-
-    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
-        """Pass on the array as strings."""
-        for at in places:
-            _scan(self._array(at), self.columns[at].name, partial(add, at))
 
     def _column(self, name: str, column: Array) -> Column:
         if column.ndim > 1 or column.dtype.kind not in "fiubU":
@@ -400,12 +411,6 @@ class NpyTable:
             return _kept(array_of(self._data, self._header))
 
 
-def _scan(array: Array, name: str, add: Callable[[Sequence[str]], object]) -> None:
-    size = sample_rows(array.shape[1]) if array.ndim == 2 else max(1, array.size)
-    for start in range(0, len(array) if array.ndim else 1, size):
-        add(plain_texts(array[start : start + size] if array.ndim else array, name))
-
-
 def _kept(array: Array) -> Array:
     """Copy an array that is a view of a memory-mapped file, which another process might change."""
     owner = array
@@ -413,16 +418,6 @@ def _kept(array: Array) -> Array:
         owner = owner.base
     base = owner.base.obj if isinstance(owner.base, memoryview) else owner.base
     return array.copy() if isinstance(base, mmap.mmap) else array
-
-
-def _values(columns: tuple[Column, ...], places: ColumnPlaces, array: Callable[[int], Array]) -> Values:
-    def read(at: int, field: Field) -> Any:
-        values = np.atleast_1d(array(at)) if field == "level" else array(at)
-        return (
-            texts_of(values, columns[at].name, field) if field in TEXTS else numbers_of(values, columns[at].name, field)
-        )
-
-    return values_at(places, read)
 
 
 def check_header(header: ArrayHeader, name: str, size: int, limits: FileLimits, *, records: bool = False) -> None:

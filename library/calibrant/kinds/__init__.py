@@ -27,35 +27,25 @@ def is_of_sets(document: object) -> bool:
     return isinstance(document, Mapping) and document.get("reduction") == SETS
 
 
-def load_map(document: Mapping[str, Any]) -> FittedMap:
-    """Load a map of any kind; modules of distributions are imported on first use."""
+def load_map(document: Mapping[str, Any], *, checked: bool = False) -> FittedMap:
+    """Load a map of any kind; ``checked`` if from another source: every number is checked, ``InvalidDocument`` raised.
+
+    Modules of distributions are imported on first use.
+    """
     if is_of_sets(document):
         return load_sets(document)
     if is_of_distributions(document):
-        from calibrant.distributions.maps.distribution_map import load_distribution
+        from calibrant.distributions.maps.distribution_map import load_distribution, read_distribution_map
 
-        return load_distribution(document)
-    return calibration_map.load(document)
-
-
-def read_map(document: Mapping[str, Any]) -> FittedMap:
-    """Read a map of any kind from another source, with every number checked; raises ``InvalidDocument``."""
-    if is_of_sets(document):
-        return load_sets(document)
-    if is_of_distributions(document):
-        from calibrant.distributions.maps.distribution_map import read_distribution_map
-
-        return read_distribution_map(document)
-    return calibration_map.read_map(document)
+        return (read_distribution_map if checked else load_distribution)(document)
+    return (calibration_map.read_map if checked else calibration_map.load)(document)
 
 
 def try_map(fitted: FittedMap) -> None:
     """Apply a map once; raises ``InvalidDocument`` if it does not return valid predictions, which sets always are."""
     if isinstance(fitted, CalibrationMap):
         calibration_map.try_map(fitted)
-        return
-    if isinstance(fitted, SetMap):
-        return
-    from calibrant.kinds import distributions
+    elif not isinstance(fitted, SetMap):
+        from calibrant.kinds import distributions
 
-    distributions.try_map(fitted)
+        distributions.try_map(fitted)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.cells import Floats
+from calibrant.core.choices import Of
 from calibrant.core.progress import check, muted, report, step
 from calibrant.core.reductions import Classes, Subject
 from calibrant.measures.intervals import NO_WIDTH, Integers, Resampling, has_width
@@ -62,7 +62,7 @@ class Gap:
 
     between: tuple[str, str] | None
     value: float | None
-    of: Literal["value", "debiased"] = "value"
+    of: Of = "value"
     interval: tuple[float, float] | None = None
     p_value: float | None = None
     problem: str | None = None
@@ -139,7 +139,7 @@ def _between_clusters(request: MeasureRequest, gap: Gap, groups: Sequence[Subjec
 
 def gap_of(results: Mapping[str, MeasureResult]) -> tuple[Gap, dict[str, float]]:
     """Return the gap without an interval, and the values of the groups that have one."""
-    of: Literal["value", "debiased"] = "debiased" if all(r.debiased is not None for r in results.values()) else "value"
+    of: Of = "debiased" if all(r.debiased is not None for r in results.values()) else "value"
     numbers = {name: getattr(result, of) for name, result in results.items()}
     known = {name: float(value) for name, value in numbers.items() if value is not None}
     if len(known) < 2:

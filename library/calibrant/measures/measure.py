@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.core.batch import Batch
 from calibrant.core.cells import Floats
+from calibrant.core.choices import PoolingScale, Runs
 from calibrant.core.clusters import count_clusters
 from calibrant.core.errors import CalibrationError, MissingExtra
 from calibrant.core.options import Described, Option
@@ -224,7 +225,7 @@ class Measure(Described):
     better: Literal["smaller", "larger", "neither"] = "smaller"
     needs: str = "labels"
     options: Mapping[str, Option] = field(default_factory=dict)
-    runs: Literal["inline", "job"] = "inline"
+    runs: Runs = "inline"
     #: Estimated seconds for n rows (n K under pooled) of K probabilities with these options.
     seconds: Callable[[int, int, Mapping[str, Any]], float] = lambda n, _classes, _options: _ROW * n
     #: Estimated seconds of the interval that is computed with the value of one event of n rows; None if there is none.
@@ -244,7 +245,7 @@ class Measure(Described):
     needs_vectors: bool = False
     is_error: bool = False
     own_interval: bool = False
-    pooled: Literal["identity", "log", "logit"] | None = None
+    pooled: PoolingScale | None = None
     distance: Callable[..., Distance] | None = None
     triangle: bool = False
     influence: Callable[..., Floats] | None = None

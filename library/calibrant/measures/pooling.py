@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from calibrant.core.cells import Floats
+from calibrant.core.choices import PoolingScale
 from calibrant.core.results import Measured
 from calibrant.measures.measure import MeasureRequest, MeasureResult
 
@@ -64,13 +64,11 @@ class Pooled(Measured):
     between: float | None = None
     i_squared: float | None = None
     groups: int = 0
-    scale: Literal["identity", "log", "logit"] = "identity"
+    scale: PoolingScale = "identity"
     problem: str | None = None
 
 
-def random_effects(
-    values: Floats, ends: Floats, level: float, scale: Literal["identity", "log", "logit"] = "identity"
-) -> Pooled:
+def random_effects(values: Floats, ends: Floats, level: float, scale: PoolingScale = "identity") -> Pooled:
     """Pool ``values (k,)`` with the intervals ``ends (k, 2)`` at ``level``, from which standard errors follow. O(k)."""
     to, back = _SCALES[scale]
     k, y, tail = len(values), to(values), (1.0 + level) / 2.0

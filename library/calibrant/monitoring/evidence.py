@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
 
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ErrorShape
 from calibrant.monitoring.tally import CELLS, Integers, Tally
 
 # --- The alternatives: a fixed set of shifts of the log-odds, on fixed blocks of the grid
@@ -40,7 +41,7 @@ class LogitShift:
     ``delta * (|logit(p)| - 1) / 2``. ``part``: ``delta`` for predictions from ``low`` to ``high``.
     """
 
-    shape: Literal["line", "curve", "part"]
+    shape: ErrorShape
     delta: float
     spread: float = 0.0
     low: float = 0.0
@@ -203,7 +204,7 @@ class Alternative(Protocol):
     """An error that the test bets on, with its description."""
 
     @property
-    def shape(self) -> Literal["line", "curve", "part"]: ...  # noqa: D102
+    def shape(self) -> ErrorShape: ...  # noqa: D102
     @property
     def delta(self) -> float: ...  # noqa: D102
     @property

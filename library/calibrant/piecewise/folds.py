@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, logit
 
-from calibrant.core.cells import Floats, SortedRows, take
+from calibrant.core.cells import Floats, Scaled, SortedRows, take
 from calibrant.core.errors import LengthMismatch, OutOfRange
 from calibrant.core.validation import check_fold_count, fold_of_rows
 from calibrant.maps.curves import logit_of, mean_logit
@@ -25,7 +25,7 @@ _CLIP = 1e-16
 
 
 @dataclass(frozen=True)
-class FoldCells:
+class FoldCells(Scaled):
     """Cells of all folds: ``p (C,)`` ascending; ``w`` and ``wy (F, C)`` are the sums over the rows of each fold.
 
     ``logit (C,)`` are the logits of p, which ascend strictly, if logits were given.
@@ -35,11 +35,6 @@ class FoldCells:
     w: Floats
     wy: Floats
     logit: Floats | None = None
-
-    @property
-    def key(self) -> Floats:
-        """The predictions on their own scale: logits, or p."""
-        return self.p if self.logit is None else self.logit
 
     @property
     def n_folds(self) -> int:

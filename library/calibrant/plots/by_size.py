@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from calibrant.by_size import MeasuresBySize
 from calibrant.plots.canvas import (
+    IN_SAMPLE,
     SERIES,
     Canvas,
     Caption,
@@ -42,7 +43,6 @@ MOST = 2 * len(SERIES)
 _DASHES: tuple[tuple[float, ...] | None, ...] = (None, (7.0, 2.5), (2.0, 2.0), (8.0, 2.0, 2.0, 2.0))
 _KINDS = ("Measures by test set size", "Squared measures by test set size")
 _IMPROVEMENTS = ("Improvement by a map, by test set size", "Improvement of squared measures by a map, by test set size")
-_IN_SAMPLE = "in-sample (the map was fitted to these rows)"
 _TALL, _BELOW = 280.0, 46.0
 #: Pixels between the whiskers of two curves.
 _APART = 4.0
@@ -87,7 +87,7 @@ def draw_by_size(
     canvas = Canvas(width, theme=theme, form=form)
     kind = (_IMPROVEMENTS if improvement else _KINDS)[squared]
     title, lines = about_lines(kind, about, None)
-    lines += [_IN_SAMPLE] if in_sample else []
+    lines += [IN_SAMPLE] if in_sample else []
     names = {key: cleaned(key) for key in curves}
     looks = [(name, *look(i)) for i, name in enumerate(names.values())]
     keys = [Key(name, colour, "square" if square else "dot", dash or ()) for name, colour, dash, square in looks]

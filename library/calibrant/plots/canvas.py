@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.core.choices import PictureFormat
 from calibrant.core.choices import Theme as Theme
 from calibrant.core.errors import CalibrationError
 from calibrant.plots import engine
@@ -102,7 +103,9 @@ def _font(weight: str) -> Any:
 
 # --- Input and output
 
-Format = Literal["svg", "png"]
+Format = PictureFormat
+#: What pictures say of a map that was fitted to their rows.
+IN_SAMPLE = "in-sample (the map was fitted to these rows)"
 
 
 @dataclass(frozen=True)

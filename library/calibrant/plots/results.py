@@ -11,7 +11,7 @@ from calibrant.core.inputs import reduction_with_name
 from calibrant.diagrams.sets import SET_DIAGRAMS, set_coverage, set_sizes
 from calibrant.maps.calibration_map import VECTORS
 from calibrant.plots.axes import check_axes, colour, new_axes
-from calibrant.plots.canvas import BODY, NothingToDraw, shortened
+from calibrant.plots.canvas import BODY, IN_SAMPLE, NothingToDraw, shortened
 from calibrant.plots.panel import level_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def plot_by_size(results: MeasuresBySize, ax: Axes | None) -> Axes:
     what = f"{what}, squared," if results.squared else what
     ax.set(xlabel="rows (log scale)", ylabel=f"{what} over random subsets, ± 1 standard deviation")
     if results.in_sample:
-        ax.set_title("in-sample (the map was fitted to these rows)")
+        ax.set_title(IN_SAMPLE)
     ax.legend(fontsize="small", framealpha=0.7)
     return ax
 

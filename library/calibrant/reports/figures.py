@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.diagrams.catalogue import DIAGRAMS, ON_DIAGONAL
+from calibrant.diagrams.catalogue import DIAGRAMS, caption_of_groups
 from calibrant.diagrams.diagram import Diagram
 from calibrant.plots.canvas import Caption, Drawn, NothingToDraw, UnknownPicture
 from calibrant.plots.diagram import draw, draw_several
@@ -66,9 +66,8 @@ def group_figure(report: Mapping[str, Any], subject: ReportSubject) -> Figure | 
     if not groups:
         return None
     side = "" if report.get("after") is None else ", before the map"
-    caption = f"Reliability diagram of each group{side}. {ON_DIAGONAL}"
     how = ("reliability", groups, report.get("groups") or {}, "groups")
-    return _several(*how, f"Reliability by group{side}", caption, report, subject)
+    return _several(*how, f"Reliability by group{side}", caption_of_groups(side), report, subject)
 
 
 def model_figures(report: Mapping[str, Any], subject: ReportSubject) -> list[Figure]:

@@ -22,7 +22,7 @@ from calibrant.measures.cross_fitting import UNKNOWN, Training
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_result
 from calibrant.plots.by_size import draw_by_size
-from calibrant.plots.canvas import Caption, Drawn, Format
+from calibrant.plots.canvas import IN_SAMPLE, Caption, Drawn, Format
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
 from calibrant.reports import lookup
@@ -281,14 +281,14 @@ def draw_report(
         return draw_cost_plane(shown["data"], about, names=(first, other), **style)
     if "after" not in report:
         return draw(name, shown, caption(report, key), **style)
-    title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
+    title = IN_SAMPLE if report.get("in_sample") else None
     after = report["after"]["diagrams"][key], caption(report, key, title, after=True)
     return draw(name, shown, caption(report, key, title), after=after, **style)
 
 
 def _draw_forecasts(name: str, report: Mapping[str, Any], key: str, **style: Any) -> Drawn:
     """Draw a diagram of a report of predictive distributions."""
-    title = "in-sample (the map was fitted to these rows)" if report.get("in_sample") else None
+    title = IN_SAMPLE if report.get("in_sample") else None
     before, after = shown_of(report, key), report.get("after")
     about = Caption(report["n"], report["kind"], title)
     if after is None:

@@ -384,14 +384,16 @@ def test_the_client_or_the_command_lacks_backfills(served: Served) -> None:
     words = ["--source", "scores", "--id", "request", "--prediction", "score", "--label", "outcome", "--time", "at"]
     words += ["--group", "country", "--where", "country = no", "--server", served.url]
     command = ["monitors", "backfill", "by-the-command", "parts"]
-    result = CliRunner().invoke(app, [*command, *words], env={"CALIBRANT_API_KEY": served.key})
-    assert (result.exit_code, result.stdout) == (0, f"{ROWS // 2:,} accepted, {ROWS // 2:,} joined\n"), result.stderr
+    outcome = CliRunner().invoke(app, [*command, *words], env={"CALIBRANT_API_KEY": served.key})
+    assert (outcome.exit_code, outcome.stdout) == (0, f"{ROWS // 2:,} accepted, {ROWS // 2:,} joined\n"), outcome.stderr
     parquet.write_table(pa.table({"id": ["a"], "p": [7.0], "y": [1]}), served.root / "command.parquet")
     words = ["--source", "scores", "--id", "id", "--prediction", "p", "--label", "y", "--server", served.url]
-    result = CliRunner().invoke(app, [*command[:3], "command.parquet", *words], env={"CALIBRANT_API_KEY": served.key})
-    assert (result.exit_code, result.stdout) == (1, "1 refused\n")
-    assert "command.parquet, row 1: has a prediction outside [0, 1]" in result.stderr
-    assert "ids: none" not in result.stderr
+    outcome = CliRunner().invoke(app, [*command[:3], "command.parquet", *words], env={"CALIBRANT_API_KEY": served.key})
+    assert (outcome.exit_code, outcome.stdout) == (1, "1 refused\n")
+    assert "command.parquet, row 1: has a prediction outside [0, 1]" in outcome.stderr
+    assert "ids: none" not in outcome.stderr
     unnamed = [word for word in words if word not in ("--id", "id")]
-    result = CliRunner().invoke(app, [*command[:3], "command.parquet", *unnamed], env={"CALIBRANT_API_KEY": served.key})
-    assert "another backfill counts these rows again" in result.stderr
+    outcome = CliRunner().invoke(
+        app, [*command[:3], "command.parquet", *unnamed], env={"CALIBRANT_API_KEY": served.key}
+    )
+    assert "another backfill counts these rows again" in outcome.stderr

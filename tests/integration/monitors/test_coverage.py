@@ -188,11 +188,11 @@ def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store)
     assert reading.message == "since 15 November 78 % of 600 sets have their label, nominally 90 %"
     events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.alarm.raised"]
-    data = events[0].data
-    assert isinstance(data, AlarmData)
-    assert (data.kind, data.bound) == ("coverage", reading.bound)
-    assert data.coverage is not None
-    assert data.coverage.coverage == 0.78
+    alarm = events[0].data
+    assert isinstance(alarm, AlarmData)
+    assert (alarm.kind, alarm.bound) == ("coverage", reading.bound)
+    assert alarm.coverage is not None
+    assert alarm.coverage.coverage == 0.78
     assert actions_of(store, record) == ["alarm-raised"]
 
 
@@ -262,8 +262,8 @@ def test_the_command_creates_a_monitor_of_sets_and_sends_their_rows(service: Sta
     path.write_text("y,ant,bee\nant,1,0\nbee,1,1\nbee,0,0\nant,0,1\n", "utf-8")
 
     def run(*arguments: str) -> str:
-        result = succeeded(service.url, "monitors", *arguments)
-        return result.stdout
+        printed = succeeded(service.url, "monitors", *arguments)
+        return printed.stdout
 
     run("create", name, "--classes", "2", "--coverage", "0.9")
     columns = ["--prediction", "ant", "--prediction", "bee", "--label", "y"]

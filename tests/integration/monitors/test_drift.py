@@ -57,14 +57,14 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     assert "of the predictions are from" in drift.message
     events = events_of(store, record)
     assert [event.type for event in events] == ["monitor.alarm.raised"]
-    data = events[0].data
-    assert isinstance(data, AlarmData)
-    assert (data.kind, data.bound) == ("drift", drift.bound)
-    assert data.value is not None
-    assert data.value >= drift.bound
-    assert data.drift is not None
+    alarm = events[0].data
+    assert isinstance(alarm, AlarmData)
+    assert (alarm.kind, alarm.bound) == ("drift", drift.bound)
+    assert alarm.value is not None
+    assert alarm.value >= drift.bound
+    assert alarm.drift is not None
     audit = [(entry.action, entry.detail) for entry in entries_of(store, record)]
-    assert audit == [("alarm-raised", data.drift.message)]
+    assert audit == [("alarm-raised", alarm.drift.message)]
 
 
 def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:

@@ -32,8 +32,8 @@ def moved(fitted: CalibrationMap, by: float) -> CalibrationMap:
     curve: Any = fitted.function
     names = [field.name for field in dataclasses.fields(curve)]
     field = "heights" if "heights" in names else names[-1]
-    value = getattr(curve, field)
-    return replace(fitted, function=replace(curve, **{field: value + by}))
+    parameter = getattr(curve, field)
+    return replace(fitted, function=replace(curve, **{field: parameter + by}))
 
 
 @pytest.mark.parametrize("family", CONVEX, ids=lambda family: family.title)

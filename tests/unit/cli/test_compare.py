@@ -138,8 +138,8 @@ def test_labels_of_another_file_are_joined(run: Run, tmp_path: Path) -> None:
     assert document["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected.p_value
     column = ["--prediction", "model_a"]
     evaluated = run("evaluate", predictions, *column, *joined, "--measure", "brier", "--json")
-    value = calibrant.evaluate(FRAME["model_a"], FRAME["y"], measures=["brier"])["brier"].value
-    assert json.loads(evaluated.stdout)["measures"]["brier"]["value"] == value
+    brier = calibrant.evaluate(FRAME["model_a"], FRAME["y"], measures=["brier"])["brier"].value
+    assert json.loads(evaluated.stdout)["measures"]["brier"]["value"] == brier
     succeeds(run("fit", predictions, *column, *joined, "--method", "platt", "--out", tmp_path / "map.json"))
     succeeds(run("report", predictions, *column, *joined, "--out", tmp_path / "report.html"))
     assert "labels_from=" in (tmp_path / "report.html").read_text("utf-8")

@@ -54,9 +54,9 @@ def test_values_are_those_of_r(name: str) -> None:
 
 @pytest.mark.parametrize("p", [5e-324, 1e-300, 1e-160, 0.0, 1.0])
 def test_hosmer_lemeshow_has_no_value_if_a_group_has_no_variance(p: float) -> None:
-    result = _measure(np.array([p, 0.5]), np.array([1, 0]), "hosmer-lemeshow")
-    assert result.value is None
-    assert "below 1e-150" in str(result.problem)
+    hosmer_lemeshow = _measure(np.array([p, 0.5]), np.array([1, 0]), "hosmer-lemeshow")
+    assert hosmer_lemeshow.value is None
+    assert "below 1e-150" in str(hosmer_lemeshow.problem)
 
 
 def test_hosmer_lemeshow_says_that_events_are_drawn_if_groups_expect_few() -> None:

@@ -54,9 +54,9 @@ def test_the_grid_agrees_with_the_definition(sigma: float) -> None:
 
 def test_the_value_is_its_own_bandwidth_and_the_size_never_grows_with_the_bandwidth() -> None:
     event = _drawn(500, 2)
-    value, sigma = smooth_ece(event)
-    assert value == pytest.approx(sigma, rel=1e-9)
-    assert value == pytest.approx(_directly(event, sigma), abs=1e-8)
+    error, sigma = smooth_ece(event)
+    assert error == pytest.approx(sigma, rel=1e-9)
+    assert error == pytest.approx(_directly(event, sigma), abs=1e-8)
     sizes = [smooth_ece(event, s)[0] for s in (0.001, 0.01, 0.05, 0.2, 1.0)]
     assert all(a >= b - 1e-9 for a, b in pairwise(sizes))
 
@@ -65,9 +65,9 @@ def test_it_lies_between_the_mean_gap_and_the_mean_distance() -> None:
     """At least |mean (y - p)| as the kernel keeps mass, at most the mean |y - p| over distinct predictions."""
     for seed in range(5):
         event = _drawn(200, seed, 1.0 + seed / 4)
-        value, _ = smooth_ece(event)
+        error, _ = smooth_ece(event)
         off = event.y - event.p
-        assert abs(off.mean()) - 1e-7 <= value <= np.abs(off).mean() + 1e-7
+        assert abs(off.mean()) - 1e-7 <= error <= np.abs(off).mean() + 1e-7
 
 
 def test_calibrated_and_certain_predictions_have_no_error() -> None:
@@ -79,9 +79,9 @@ def test_calibrated_and_certain_predictions_have_no_error() -> None:
     assert smooth_ece(wrong)[0] == pytest.approx(_directly(wrong, smooth_ece(wrong)[1]), abs=1e-7)
     tiny = Event(np.full(4000, 0.5), (np.arange(4000) % 2).astype(np.int8) * 1)
     tiny = Event(np.append(tiny.p, 0.5001), np.append(tiny.y, 1).astype(np.int8))
-    value, sigma = smooth_ece(tiny)
+    error, sigma = smooth_ece(tiny)
     assert sigma >= NARROWEST
-    assert value == pytest.approx(0.5 / 4001, rel=1e-2)
+    assert error == pytest.approx(0.5 / 4001, rel=1e-2)
 
 
 @pytest.mark.parametrize("form", ["integral", "pointwise"])
@@ -134,8 +134,8 @@ def test_residuals_of_one_sign_have_nearly_the_same_size_at_every_bandwidth() ->
     for seed in range(40):
         c, y = draw_event(500, [7, seed], dtype=np.int8)
         event = Event(0.4 * c + 0.6 * c**2, y)
-        value, sigma = smooth_ece(event)
-        assert value == pytest.approx(sigma, rel=1e-4)
+        error, sigma = smooth_ece(event)
+        assert error == pytest.approx(sigma, rel=1e-4)
 
 
 DECAY: Floats = (1.0 + np.arange(8.0)) ** -1.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -15,11 +15,11 @@ from calibrant.cli.output import Json, bar, plain, say, table, write_json, write
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.cli.sources import Where, conditions_of
+from calibrant.core.choices import What
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from calibrant.cli.monitor_rows import What
     from calibrant.client.answers import (
         AdaptiveReading,
         BackfillAnswer,
@@ -249,13 +249,13 @@ def send(
     """
     from calibrant.cli.monitor_rows import ExtraColumns, send_file
 
-    if what not in ("rows", "predictions", "labels"):
+    if what not in get_args(What):
         raise typer.BadParameter("must be rows, predictions or labels", param_hint="--what")
     if what != "rows" and id_of is None:
         raise typer.BadParameter(f"is required: {what} are joined by id", param_hint="--id")
     with client_of(server, _WHOSE) as client:
         extra = ExtraColumns(id_of, time_of)
-        outcome = send_file(client, name, file, cast("What", what), columns, extra, regression=regression)
+        outcome = send_file(client, name, file, cast(What, what), columns, extra, regression=regression)
     _report(outcome, as_json=as_json)
 
 

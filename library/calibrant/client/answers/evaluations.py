@@ -19,6 +19,7 @@ from calibrant.client.answers.sources import BasisAnswer
 from calibrant.core.results import Measured
 
 Of = Literal["value", "debiased"]
+PoolingScale = Literal["identity", "log", "logit"]
 Correction = Literal["max-t", "holm"]
 Criterion = Literal["costs", "capacity", "precision", "recall"]
 WeightsKind = Literal["importance", "frequency"]
@@ -65,7 +66,7 @@ class PooledAnswer(WireAnswer):
     between: float | None  # standard deviation of true values between groups, on the scale
     i_squared: float | None  # share of the variance of estimates that is between groups
     groups: int  # number of groups with a value
-    scale: Literal["identity", "log", "logit"]  # scale on which values are pooled
+    scale: PoolingScale  # scale on which values are pooled
     problem: str | None = None  # why a value is missing; None if none is
 
 

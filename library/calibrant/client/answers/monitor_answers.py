@@ -30,6 +30,8 @@ PlainFields = dict[
     | list[list[float | int | str | bool | None]]
     | None,
 ]
+AxesScale = Literal["linear", "logit"]
+EstimateStatus = Literal["estimated", "withheld", "not-applicable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,7 @@ class ReliabilityReading(WireAnswer):
     ece: float  # expected calibration error of these bins
     ece_debiased: float | None  # its debiased value
     histogram: HistogramReading  # histogram of the predictions
-    axes: Literal["linear", "logit"] = "linear"  # axes of the diagram; of a rare event logit
+    axes: AxesScale = "linear"  # axes of the diagram; of a rare event logit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ class EstimatesReading(WireAnswer):
     Rows of a confusion matrix are the true classes, and columns the predicted ones.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]  # whether there is an estimate
+    status: EstimateStatus  # whether there is an estimate
     reason: str | None = None  # why there is no estimate
     reference: str | None = None  # id of the batch that was used in place of the reference, if any
     effective: float | None = None  # effective number of its rows, (sum w)^2 / sum w^2
@@ -226,7 +228,7 @@ class LabelShiftReading(WireAnswer):
     The estimate assumes that nothing but the class frequencies differs from the reference.
     """
 
-    status: Literal["estimated", "withheld", "not-applicable"]  # whether there is an estimate
+    status: EstimateStatus  # whether there is an estimate
     reason: str | None = None  # why there is no estimate
     rows: int = 0  # number of predictions that the estimate is for, or is a sample of
     sampled: int | None = None  # with a reservoir: number of rows that the estimate is from

@@ -7,6 +7,7 @@ from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
 
+ErrorShape = Literal["line", "curve", "part"]
 RuleKind = Literal["evidence", "threshold", "drift", "coverage"]
 RuleStatus = Literal["unknown", "ok", "alarm"]
 
@@ -48,7 +49,7 @@ class EvidenceReading(WireAnswer):
     bound: float  # log(1 / alpha)
     level: float  # exp(-largest), at most 1: an anytime-valid p-value
     since: str | None  # start of the period with the strongest evidence, a time bucket
-    shape: Literal["line", "curve", "part"]  # shape of the error with the strongest evidence
+    shape: ErrorShape  # shape of the error with the strongest evidence
     delta: float  # its size: log-odds of the outcome minus those of the prediction
     spread: float  # for a line: change of `delta` per unit of half the logit
     low: float  # smallest prediction that it concerns

@@ -7,6 +7,7 @@ from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
 
+SourceForm = Literal["rows", "distinct", "tally"]
 Engine = Literal["local", "dask"]
 
 
@@ -23,7 +24,7 @@ class BasisAnswer(WireAnswer):
     """What the results for a source were computed from."""
 
     #: all rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells
-    form: Literal["rows", "distinct", "tally"]
+    form: SourceForm
     rows: int  # rows that meet the conditions
     bytes: int  # size of the files
     files: int  # number of files

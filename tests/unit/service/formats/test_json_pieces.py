@@ -108,12 +108,12 @@ def test_numbers_at_every_border_of_pieces_are_read_and_refused_as_in_one_piece(
         text = b'{"predictions": [' + b",".join((*numbers[:place], number, *numbers[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
-            values = orjson.loads(text)["predictions"]
+            predictions = orjson.loads(text)["predictions"]
         except orjson.JSONDecodeError:
             assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
             continue
-        if set(map(type, values)) <= {int, float}:
-            assert read_json(text, LIMITS).arrays["predictions"].tolist() == values
+        if set(map(type, predictions)) <= {int, float}:
+            assert read_json(text, LIMITS).arrays["predictions"].tolist() == predictions
         else:
             expected = ("not-a-number", f"/predictions/{place}")
             assert refused(partial(read_json, text, LIMITS)) == expected
@@ -131,12 +131,12 @@ def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(label: bytes, 
         text = b'{"labels": [' + between.join((*labels[:place], label, *labels[place + 1 :])) + b"]}"
         assert len(text) > PIECE
         try:
-            values = orjson.loads(text)["labels"]
+            class_labels = orjson.loads(text)["labels"]
         except orjson.JSONDecodeError:
             assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
             continue
-        if set(map(type, values)) <= {int, float}:
-            assert read_json(text, LIMITS).arrays["labels"].tolist() == values
+        if set(map(type, class_labels)) <= {int, float}:
+            assert read_json(text, LIMITS).arrays["labels"].tolist() == class_labels
         else:
             assert refused(partial(read_json, text, LIMITS)) == ("not-a-number", f"/labels/{place}")
 

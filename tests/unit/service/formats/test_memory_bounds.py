@@ -148,11 +148,11 @@ def test_the_footer_of_a_parquet_file_reserves_what_it_becomes() -> None:
 def test_a_file_of_long_vectors_reserves_what_its_reader_allocates() -> None:
     vector = ",".join(["0.125"] * 8 + ["0"] * 992)
     rows = [f'{row % 1000},"[{vector}]"' for row in range(1001)]
-    data = "\n".join(["label,probs", *rows]).encode()
+    table = "\n".join(["label,probs", *rows]).encode()
     budget = Budget()
 
     def read() -> None:
-        read_sheet(io.BytesIO(data), name="vectors", max_rows=None, budget=budget)
+        read_sheet(io.BytesIO(table), name="vectors", max_rows=None, budget=budget)
 
     read()
     budget.reserved = 0

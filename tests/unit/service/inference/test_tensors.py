@@ -47,20 +47,20 @@ def test_json_data_become_the_array_of_their_datatype(fields: dict[str, Any], ex
 
 @pytest.mark.parametrize("datatype", DTYPES)
 def test_the_bytes_of_every_datatype_are_read_as_the_protocol_writes_them(datatype: str) -> None:
-    values = [0, 1, 1, 0, 1, 0]
-    raw = memoryview(packed(values, datatype))
+    bits = [0, 1, 1, 0, 1, 0]
+    raw = memoryview(packed(bits, datatype))
     array = read_tensor(_binary(raw, shape=[3, 2], datatype=datatype), raw, "/inputs/0")
     assert array.dtype == DTYPES[datatype].newbyteorder("=")
-    np.testing.assert_array_equal(array, np.reshape(values, (3, 2)))
+    np.testing.assert_array_equal(array, np.reshape(bits, (3, 2)))
 
 
 @pytest.mark.parametrize("offset", range(8))
 def test_a_tensor_that_begins_at_any_byte_is_aligned(offset: int) -> None:
-    values = np.random.default_rng(offset).random(4)
-    raw = memoryview(bytes(offset) + values.tobytes())[offset:]
+    numbers = np.random.default_rng(offset).random(4)
+    raw = memoryview(bytes(offset) + numbers.tobytes())[offset:]
     array = read_tensor(_binary(raw, shape=[4]), raw, "/inputs/0")
     assert array.flags.aligned
-    np.testing.assert_array_equal(array, values)
+    np.testing.assert_array_equal(array, numbers)
 
 
 _DATA, _SHAPE = "/inputs/0/data", "/inputs/0/shape"
