@@ -185,7 +185,7 @@ class TextInNumbers(TabularError):
 
 
 class DecimalComma(TabularError):
-    """Numbers with a decimal comma instead of a point; if ``unclear``, the comma may separate thousands."""
+    """Numbers with a decimal comma instead of a point, or with commas that may separate thousands."""
 
     code = "decimal-comma"
 
