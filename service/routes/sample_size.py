@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from fastapi import Request, Response
 
+from calibrant.core.errors import naming
 from calibrant.measures.sample_size import sample_size
 from schemas.sample_size import SampleSizeAnswer, SampleSizeQuery
 from service.calls import Call, Calls, ClientMethod, Sample
@@ -46,15 +47,16 @@ async def get_sample_size(request: Request) -> Response:
     4320
     """
     query = read_query(request, SampleSizeQuery)
-    size = await run_in_thread(
-        sample_size,
-        prevalence=query.prevalence,
-        logit_normal=_pair(query.logit_mean, query.logit_sd),
-        beta=_pair(query.beta_a, query.beta_b),
-        oe_width=query.oe_width,
-        slope_width=query.slope_width,
-        level=query.level,
-    )
+    with naming({"logit_normal": "logit_mean", "beta": "beta_a"}):  # arguments that are pairs
+        size = await run_in_thread(
+            sample_size,
+            prevalence=query.prevalence,
+            logit_normal=_pair(query.logit_mean, query.logit_sd),
+            beta=_pair(query.beta_a, query.beta_b),
+            oe_width=query.oe_width,
+            slope_width=query.slope_width,
+            level=query.level,
+        )
     return answer(asdict(size))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,12 +67,51 @@ def test_bytes_dates_and_enumerations_are_labels(scores: Any) -> None:
     dates = np.where(y == 1, np.datetime64("2026-01-01"), np.datetime64("2025-01-01"))
     cases: list[tuple[Any, dict[str, Any]]] = [
         (np.where(y == 1, b"yes", b"no"), {"pos_label": b"yes"}),
+        (np.where(y == 1, b"yes", b"no"), {"class_names": np.array([b"no", b"yes"])}),
+        (pd.Series(np.where(y == 1, b"yes", b"no")), {"class_names": ["no", "yes"]}),
+        (np.where(y == 1, b"1", b"0").astype(object), {}),
         (dates, {"pos_label": np.datetime64("2026-01-01")}),
         ([Answer.YES if positive else Answer.NO for positive in y], {"class_names": Answer}),
         (np.where(y == 1, "yes", "no"), {"class_names": {"no": 0, "yes": 1}.keys()}),
     ]
     for labels, named in cases:
         assert calibrant.evaluate(p, labels, **named)["ece"].value == pytest.approx(expected)
+
+
+def test_groups_that_are_bytes_have_the_names_of_their_text(scores: Any) -> None:
+    """Pass groups as HDF5 has them."""
+    p, y = scores["p"].to_numpy(), scores["y"].to_numpy()
+    half: Any = np.where(np.arange(len(p)) % 2, b"north", "süd".encode())
+    for groups in (half, half.astype(object)):
+        assert set(calibrant.evaluate(p, y, groups=groups).groups) == {"north", "süd"}
+
+
+def test_bytes_of_another_encoding_are_refused_with_the_remedy() -> None:
+    """Pass labels in Latin-1."""
+    labels = np.array(["né".encode("latin-1"), b"oui"])
+    with pytest.raises(calibrant.CalibrationError, match="labels: are bytes that are not UTF-8") as refused:
+        calibrant.evaluate([0.1, 0.9], labels, pos_label="oui")
+    decoded = eval(str(refused.value).split("as with ", 1)[1], {"np": np, "labels": labels})
+    assert calibrant.evaluate([0.1, 0.9], decoded, pos_label="oui", measures=["accuracy"])["accuracy"].value == 1.0
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_empty_series_and_frames_have_no_rows(library: Any) -> None:
+    """Select rows, and get none."""
+    series = library.Series([], dtype=float if library is pd else pl.Float64)
+    frame = library.DataFrame({"a": series, "b": series})
+    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("predictions", lambda: calibrant.evaluate(series, series)),
+        ("predictions", lambda: calibrant.evaluate(frame, series)),
+        ("predictions", lambda: fitted.apply(series)),
+        ("weights", lambda: calibrant.evaluate([0.1, 0.9], [0, 1], weights=series)),
+        ("observed", lambda: calibrant.evaluate_distribution(series, mean=[0.5], std=[1.0])),
+        ("quantiles", lambda: calibrant.evaluate_distribution([0.5], quantiles=frame, levels=[0.1, 0.9])),
+    ]
+    for field, call in calls:
+        with pytest.raises(calibrant.CalibrationError, match=f"{field} has (no|0) rows"):
+            call()
 
 
 def test_empty_arguments_are_named_as_they_were_passed() -> None:

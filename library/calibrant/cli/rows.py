@@ -290,7 +290,7 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
     if isinstance(error, UnclearScale):
         return f"{message} (--scale logit)"
     if isinstance(error, DecimalComma):
-        return f"{message}; add --decimal ,"
+        return f"{message}; {'if commas are the decimal mark, ' if error.unclear else ''}add --decimal ,"
     if isinstance(error, MissingValue) and error.only_label is not None and _takes("--pos-label"):
         flag = "--drop-missing " if _takes("--drop-missing") else ""
         return f"{message}; add {flag}--pos-label {_shell(error.only_label)}"

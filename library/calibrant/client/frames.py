@@ -24,7 +24,7 @@ from calibrant.core.arrays import (
     group_names,
     is_frame,
     kind_of,
-    levels_in_names,
+    levels_of,
     like,
     refuse_missing,
     times_of,
@@ -264,8 +264,8 @@ def split_forecasts(rows: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str
     """Split forecasts into arrays and options; raises ``UnusableRows`` for invalid rows."""
     options = {name: rows.get(name) for name in ("level", "weights_kind")}
     columns = {name: value for name, value in rows.items() if name not in options and value is not None}
-    if "quantiles" in columns and "levels" not in columns:
-        columns["levels"] = levels_in_names(columns["quantiles"])
+    if "quantiles" in columns:
+        columns["levels"] = levels_of(columns["quantiles"], columns.get("levels"))
     check_aligned({name: value for name, value in columns.items() if name != "levels"})
     named = {name: names_of(np.array(group_names(columns[name])), name) for name in _NAMES if name in columns}
     return {name: numbers_of(value, name) for name, value in columns.items() if name not in _NAMES} | named, options

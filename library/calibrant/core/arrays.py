@@ -30,10 +30,36 @@ FILL_IN = "fill them in or remove the rows"
 _JOINT = ", "
 #: What may precede a level in the name of a column.
 _QUANTILE = re.compile(r"(?:quantile|q)[ _-]?", re.IGNORECASE)
+#: How far a level in a name may be from the level: half of the second decimal, and rounding.
+_ROUNDED = 0.005 + 1e-9
 
 
 def array_of(value: Any, field: str) -> Array:
-    """Convert to an array; raises ``UnusableRows`` for missing values and what numpy cannot convert."""
+    """Convert to an array, and bytes to text; raises ``UnusableRows`` for missing values and what has no array."""
+    array = _array_of(value, field)
+    if array.dtype.kind not in "SO":
+        return array
+    try:
+        if array.dtype.kind == "S":  # as HDF5 has them
+            return np.char.decode(array, "utf-8")
+        return array if bytes not in set(map(type, array.flat)) else _decoded(array)
+    except UnicodeDecodeError:
+        hint = f'decode them, as with np.char.decode({field}, "latin-1")'
+        raise UnusableRows(f"{field}: are bytes that are not UTF-8; {hint}") from None
+
+
+def _decoded(array: Array) -> Array:
+    texts = np.empty(array.size, dtype=object)
+    texts[:] = [text_of(element) for element in array.flat]
+    return texts.reshape(array.shape)
+
+
+def text_of(name: Any) -> Any:
+    """Return bytes as text, and other values as they are."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _array_of(value: Any, field: str) -> Array:
     library, kind = frame_type(value)
     if library == "pandas":
         refuse_missing(value.isna().to_numpy(), field)
@@ -293,7 +319,7 @@ def frame_type(value: Any) -> tuple[str, str]:
 
 def refuse_missing(missing: Array, field: str) -> None:
     """Raise ``UnusableRows`` with the number of missing values and the first row, counted from 0."""
-    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1)) if missing.ndim else np.flatnonzero(missing)
+    rows = np.flatnonzero(missing.any(axis=tuple(range(1, missing.ndim))))
     if len(rows):
         count = int(np.count_nonzero(missing))
         are = "1 value is" if count == 1 else f"{count} values are"
@@ -549,19 +575,33 @@ def _name(value: Any, missing: str) -> str:
         return missing
     if isinstance(value, float) and value.is_integer():  # integers beside a missing value
         return str(int(value))
-    return str(value)
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def levels_in_names(quantiles: Any) -> list[float]:
-    """Return the levels in the names of a frame's columns, such as 0.05, "0.05", "q0.05" or "quantile_0.05".
+def levels_of(quantiles: Any, levels: Any = None) -> Any:
+    """Return the levels of quantiles: as passed, or those in the names of a frame's columns.
 
-    Raises ``InvalidOption`` if a name has none.
+    Such names are 0.05, "0.05", "q0.05" or "quantile_0.05". Raises ``InvalidOption`` if levels are missing, or are not
+    those in the names, which may be rounded to two decimals.
     """
+    named = _levels_in_names(quantiles)
+    if levels is None:
+        if named is None:
+            raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
+        return named
+    passed = array_of(levels, "levels")
+    if named is not None and passed.dtype.kind in "fiu" and passed.shape == (len(named),):
+        differ = np.flatnonzero(np.abs(passed - named) > _ROUNDED)
+        if len(differ):
+            hint = "leave out levels, or rename the columns"
+            raise InvalidOption.at(f"/levels/{differ[0]}", f"is not the level in the name of its column; {hint}")
+    return levels
+
+
+def _levels_in_names(quantiles: Any) -> list[float] | None:
     names = [str(name) for name in getattr(quantiles, "columns", ())]
     try:
         levels = [float(name[prefix.end() :] if (prefix := _QUANTILE.match(name)) else name) for name in names]
     except ValueError:
-        levels = []
-    if not levels or not all(0.0 < level < 1.0 for level in levels):
-        raise InvalidOption.at("/levels", "is missing; pass the level of each column of quantiles, in (0, 1)")
-    return levels
+        return None
+    return levels if levels and all(0.0 < level < 1.0 for level in levels) else None

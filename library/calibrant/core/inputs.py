@@ -22,6 +22,7 @@ from calibrant.core.arrays import (
     is_frame,
     refuse_missing,
     text_names,
+    text_of,
 )
 from calibrant.core.batch import (
     TOLERANCE,
@@ -482,14 +483,11 @@ def _read_labels(
         several = "for several labels a row evaluate each column; predictions are the first argument"
         hint = "for one-hot rows pass labels.argmax(axis=1)" if _is_one_hot(values) else several
         raise InvalidLabel.at("/labels", f"must have shape (n,); {hint}")
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-        pos_label = pos_label.decode() if isinstance(pos_label, bytes) else pos_label
     n_classes = columns.values.shape[1] if columns.values.ndim == 2 else 2
     if pos_label is not None:
         if class_names is not None:
             raise InvalidOption.at("/pos_label", "cannot be combined with class_names; pass one of the two")
-        return _of_positive(columns, values, n_classes, plain(pos_label), known)
+        return _of_positive(columns, values, n_classes, plain(text_of(pos_label)), known)
     if class_names is not None:
         return _Labels(columns, *labels_by_name(values, n_classes, class_names))
     if values.dtype.kind in "biuf":
@@ -529,7 +527,7 @@ def listed_names(class_names: Any) -> list[Any] | None:
         raise InvalidOption.at("/class_names", "must give each number from 0 one name, as id2label does")
     if names is not None and (not isinstance(names, Iterable) or isinstance(names, str | bytes | set | frozenset)):
         raise InvalidOption.at("/class_names", "must be names in the order of the columns")
-    return None if names is None else list(names)
+    return None if names is None else list(map(text_of, names))
 
 
 def _texts(values: Array) -> set[str]:

@@ -176,8 +176,9 @@ def evaluate_distribution(
     mean, variance, std : array_like, shape (n,), optional
         Normal distributions: the mean, and the variance or the standard deviation, above 0.
     quantiles, levels : array_like, shapes (n, Q) and (Q,), optional
-        Quantiles at increasing levels in (0, 1), which may also be the names of the columns of a frame. Crossings of at
-        most a millionth of the larger value are repaired and counted.
+        Quantiles at increasing levels in (0, 1), which may also be the names of the columns of a frame; ``levels`` that
+        differ from such names are refused. Crossings of at most a millionth of the larger value are repaired and
+        counted.
     samples : array_like, shape (n, S), optional
         Samples of each distribution.
     lower, upper : array_like, shape (n,), optional

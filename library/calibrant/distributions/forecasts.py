@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from calibrant.core.arrays import Compared, array_of, levels_in_names
+from calibrant.core.arrays import Compared, array_of, levels_of
 from calibrant.core.batch import Integers, read_numbers
 from calibrant.core.cells import Floats
 from calibrant.core.choices import ForecastKind as ForecastKind
@@ -163,12 +163,13 @@ def read_forecasts(**arguments: Any) -> Forecasts:
         If arguments of several kinds or of none are given, or values are invalid; the error names the first rows.
     """
     present = {name: value for name, value in arguments.items() if value is not None}
+    spread = "std" if "std" in present else "variance"
     if "std" in present:
         if "variance" in present:
             raise InvalidOption.at("/std", "cannot be combined with variance; pass one of the two")
         present["variance"] = _squared(present.pop("std"))
-    if set(present) == {"quantiles"}:
-        present["levels"] = levels_in_names(present["quantiles"])
+    if "quantiles" in present and set(present) <= {"quantiles", "levels"}:
+        present["levels"] = levels_of(present["quantiles"], present.get("levels"))
     if set(present) == {"lower", "upper"}:
         raise InvalidOption.at("/level", "is missing; pass the level of the intervals, in (0, 1)")
     kind = next((kind for kind, names in FIELDS.items() if set(names) == set(present)), None)
@@ -177,7 +178,7 @@ def read_forecasts(**arguments: Any) -> Forecasts:
         raise InvalidOption.at("", f"forecasts must be given as one of: {wanted}")
     if kind == "normal":
         mean, variance = (_numbers(present[name], name, 1) for name in ("mean", "variance"))
-        _same_rows(mean, "mean", variance, "variance")
+        _same_rows(mean, "mean", variance, spread)
         refuse(variance <= 0.0, "/variance", "must be above 0", InvalidVariance)
         return Forecasts(kind, mean=mean, variance=variance)
     if kind == "samples":

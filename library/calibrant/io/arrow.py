@@ -489,6 +489,8 @@ def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: 
     """
     arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
     limits.check_bytes(len(data))
+    if bytes(data[: len(_FILE_MAGIC)]) == _FILE_MAGIC:
+        raise DamagedFile("the body is an Arrow or Feather file, not a stream; write one with pyarrow.ipc.new_stream")
     buffer = arrow.py_buffer(data)
     with damage(arrow):
         check_messages(arrow, buffer, len(data), limits)

@@ -185,9 +185,13 @@ class TextInNumbers(TabularError):
 
 
 class DecimalComma(TabularError):
-    """Numbers with a decimal comma instead of a point."""
+    """Numbers with a decimal comma instead of a point, or with commas that may separate thousands."""
 
     code = "decimal-comma"
+
+    def __init__(self, detail: str, *, field: Field, unclear: bool) -> None:
+        super().__init__(detail, field=field)
+        self.unclear = unclear
 
 
 class InfiniteNumber(TabularError):

@@ -145,6 +145,8 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+|(?:,\
 _UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 #: The same with a point, which separates thousands if the decimal mark is a comma.
 _UNCLEAR_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
+#: A number with a decimal point.
+_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: First characters of what ``float`` parses.
 _FIRST = frozenset("+-.0123456789iInN")
 #: Numbers as numpy shows them: np.float64(0.5).
@@ -179,7 +181,9 @@ def with_point(text: str) -> str:
 
 
 def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_of: Callable[[int], int | None]) -> None:
-    """Raise the error for points that may separate thousands, in cells whose decimal mark is a comma.
+    """Raise the error for cells whose decimal mark is a comma if their points, or commas, may separate thousands.
+
+    Commas may if other cells have decimal points: 1,200 beside 900.5.
 
     ``row`` is the row of the first cell, and ``line_of`` returns the line of a cell.
     """
@@ -190,6 +194,14 @@ def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_o
             f"{row_of(row + unclear, line_of(unclear))}, but the decimal mark is a comma; write 1200 or 1,2, not 1.200",
             field=field,
         )
+    if any(_POINT.fullmatch(cell.strip()) for cell in cells):
+        unclear = next((i for i, cell in enumerate(cells) if _UNCLEAR.fullmatch(cell.strip())), None)
+        if unclear is not None:
+            raise TextInNumbers(
+                f"column {quoted(name)} has commas that separate thousands or decimals, first in "
+                f"{row_of(row + unclear, line_of(unclear))}, beside decimal points; write 1200 or 1.2, not 1,200",
+                field=field,
+            )
 
 
 def without_sign(text: str) -> str:
@@ -266,7 +278,8 @@ def refusal(
         unclear = _UNCLEAR.fullmatch(clean) is not None
         what = "separators of thousands or decimal commas" if unclear else "decimal commas"
         remedy = "write 1200, not 1,200, or 0.5, not 0,5" if unclear else "write 0.5, not 0,5"
-        return DecimalComma(f"column {quoted(name)} has {what}, first in {row_of(row, line)}; {remedy}", field=field)
+        where = f"first in {row_of(row, line)}"
+        return DecimalComma(f"column {quoted(name)} has {what}, {where}; {remedy}", field=field, unclear=unclear)
     if _is_percentage(clean):
         of_predictions = field == "predictions"
         what = f"column {quoted(name)} has percent signs, first in {row_of(row, line)}"

@@ -35,6 +35,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
         (b"0.5,1\n0.2,0\n", "add a header line such as 'label,p'"),
         (b"y,p\n1,1\n0,0\n", "has predicted classes, not probabilities"),
         (b"y;p\n1;0,5\n0;0,25\n", "; add --decimal ,"),
+        (b"y;p\n1;1,250\n0;0,25\n", "; if commas are the decimal mark, add --decimal ,"),
     ],
 )
 @pytest.mark.parametrize("through", ["file", "pipe"])

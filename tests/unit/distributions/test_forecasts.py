@@ -23,12 +23,15 @@ LEVELS = [0.1, 0.5, 0.9]
         ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["a", "b"])}, "/levels"),
         ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=["q5", "q95"])}, "/levels"),
         ({"quantiles": pd.DataFrame([[2.0, 1.0]], columns=[0.9, 0.1])}, "/levels"),
+        ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=[0.1, 0.9]), "levels": [0.1, 0.5]}, "/levels/1"),
+        ({"quantiles": pd.DataFrame([[1.0, 2.0]], columns=[0.9, 0.1]), "levels": [0.1, 0.9]}, "/levels/0"),
         ({}, ""),
         ({"mean": [0.0]}, ""),
         ({"mean": [0.0], "variance": [1.0], "samples": [[1.0]]}, ""),
         ({"mean": [], "variance": []}, "/mean"),
         ({"mean": [0.0, np.nan], "variance": [1.0, 1.0]}, "/mean/1"),
         ({"mean": [0.0, 1.0], "variance": [1.0]}, "/variance"),
+        ({"mean": [0.0, 1.0], "std": [1.0]}, "/std"),
         ({"mean": [0.0, 1.0], "variance": [1.0, 0.0]}, "/variance/1"),
         ({"mean": ["a"], "variance": [1.0]}, "/mean"),
         ({"mean": [[0.0]], "variance": [1.0]}, "/mean"),
@@ -59,6 +62,11 @@ def test_invalid_forecasts_are_refused_with_the_place(arguments: dict[str, Any],
 )
 def test_the_columns_of_a_frame_name_the_levels(names: list[Any]) -> None:
     assert read_forecasts(quantiles=pd.DataFrame([[1.0, 2.0, 3.0]], columns=names)).levels.tolist() == LEVELS
+
+
+def test_levels_beside_a_frame_may_be_those_of_its_columns_with_more_decimals() -> None:
+    frame = pd.DataFrame([[1.0, 2.0]], columns=["q0.33", "q0.67"])
+    assert read_forecasts(quantiles=frame, levels=[1 / 3, 2 / 3]).levels.tolist() == [1 / 3, 2 / 3]
 
 
 @pytest.mark.parametrize(

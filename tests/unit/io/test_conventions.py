@@ -246,6 +246,15 @@ def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a
         read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=FileOptions(decimal=","), max_rows=None)
 
 
+def test_commas_that_may_separate_thousands_are_refused_beside_decimal_points() -> None:
+    options = FileOptions(decimal=",", weights="weight")
+    with pytest.raises(
+        TextInNumbers, match=r"column 'weight' has commas .*, first in row 2 \(line 3\), beside decimal"
+    ):
+        sheet("weight;p;label\n900.5;0,5;1\n1,200;0,25;0\n", options)
+    assert weights_of(sheet("weight;p;label\n900;0,5;1\n1,200;0.25;0\n", options)) == [900.0, 1.2]
+
+
 def test_points_of_numbers_below_one_are_read_though_the_decimal_mark_is_a_comma() -> None:
     assert sheet("y;p\n1;0,75\n0;0.125\n", FileOptions(decimal=",")).predictions.tolist() == [0.75, 0.125]
 

@@ -12,7 +12,7 @@ import pytest
 
 from calibrant.io.calibrated import calibrated_arrow
 from calibrant.io.detection import open_table
-from calibrant.io.errors import FileTooLarge, TabularError
+from calibrant.io.errors import FileTooLarge, MalformedArrow, TabularError
 from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.shared import validated
@@ -75,6 +75,15 @@ def test_a_code_beyond_the_dictionary_is_refused() -> None:
     right = pa.DictionaryArray.from_arrays(pa.array([0, 1]), texts)
     body = stream([batch(right), batch(wrong)])
     assert refused(lambda: read_arrow(body, LIMITS)) == ("malformed-arrow", "")
+
+
+def test_a_file_in_place_of_a_stream_is_refused_with_the_remedy() -> None:
+    file = pa.BufferOutputStream()
+    columns = pa.table({"predictions": [0.1, 0.9], "labels": [0, 1]})
+    with pa.ipc.new_file(file, columns.schema) as writer:
+        writer.write_table(columns)
+    with pytest.raises(MalformedArrow, match="not a stream; write one with pyarrow"):
+        read_arrow(file.getvalue().to_pybytes(), LIMITS)
 
 
 def test_a_dictionary_that_is_replaced_keeps_its_rows() -> None:
