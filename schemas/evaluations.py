@@ -99,8 +99,8 @@ class ThresholdCriteria(Document):
     )
     capacity: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="criterion of the threshold: the most positive decisions, as a number of rows or a fraction below "
-        "1",
+        description="criterion of the threshold: the most positive decisions, as a number of rows from 2, or a "
+        "fraction below 1",
     )
     precision: Fraction | None = Field(
         None, description="criterion of the threshold: lower bound of the precision, guaranteed"

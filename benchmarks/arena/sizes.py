@@ -68,7 +68,16 @@ CLASSES = (SizeClass(0, 500), SizeClass(500, CAP), SizeClass(CAP, 20_000), SizeC
 
 def run(folders: Iterable[Path], minutes: float) -> None:
     """Run what has no record, and put the results into the repository."""
-    options: list[Path | str] = ["--results", RECORDS, "--above", str(CAP), "--minutes", str(minutes), "--limit", str(LIMIT)]
+    options: list[Path | str] = [
+        "--results",
+        RECORDS,
+        "--above",
+        str(CAP),
+        "--minutes",
+        str(minutes),
+        "--limit",
+        str(LIMIT),
+    ]
     for names, classes in ((CONTENDERS, FEW_CLASSES), (OF_MANY_CLASSES, 1_000)):
         run_stage("run", *folders, *options, "--classes", str(classes), "--only", *names)
     run_stage("results", RECORDS, RESULTS)

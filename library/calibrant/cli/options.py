@@ -53,7 +53,7 @@ CostsOfErrors = Annotated[
 ]
 Capacity = Annotated[
     float | None,
-    typer.Option("--capacity", help="The most positive decisions: a number of rows, or a fraction below 1."),
+    typer.Option("--capacity", help="The most positive decisions: a number of rows from 2, or a fraction below 1."),
 ]
 Precision = Annotated[
     float | None,

@@ -644,7 +644,7 @@ class AsyncCalibrant(AsyncConnection):
         costs : sequence of float, optional
             Criterion of the threshold: costs of a false positive and of a false negative.
         capacity : float, optional
-            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
+            Criterion of the threshold: the most positive decisions, as a number of rows from 2, or a fraction below 1.
         precision : float, optional
             Criterion of the threshold: lower bound of the precision, guaranteed.
         recall : float, optional
@@ -1070,7 +1070,7 @@ class AsyncCalibrant(AsyncConnection):
         costs : sequence of float, optional
             Criterion of the threshold: costs of a false positive and of a false negative.
         capacity : float, optional
-            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
+            Criterion of the threshold: the most positive decisions, as a number of rows from 2, or a fraction below 1.
         precision : float, optional
             Criterion of the threshold: lower bound of the precision, guaranteed.
         recall : float, optional
@@ -2001,7 +2001,7 @@ class AsyncCalibrant(AsyncConnection):
         costs : sequence of float, optional
             Criterion of the threshold: costs of a false positive and of a false negative.
         capacity : float, optional
-            Criterion of the threshold: the most positive decisions, as a number of rows or a fraction below 1.
+            Criterion of the threshold: the most positive decisions, as a number of rows from 2, or a fraction below 1.
         precision : float, optional
             Criterion of the threshold: lower bound of the precision, guaranteed.
         recall : float, optional

@@ -134,8 +134,8 @@ def best_threshold(
         Costs of a false positive and of a false negative, above 0. The threshold is c_FP / (c_FP + c_FN), which is best
         for calibrated predictions, whatever the labels.
     capacity : int or float, optional
-        The most positive decisions: a whole number of rows, or a fraction of them below 1. Rows with equal predictions
-        are decided alike, so there may be fewer.
+        The most positive decisions: a whole number of rows from 2, or a fraction of them below 1; 1 can be one row or
+        all. Rows with equal predictions are decided alike, so there may be fewer.
     precision : float, optional
         Lower bound of the precision, guaranteed at ``interval``, with as many positive decisions as possible.
     recall : float, optional
@@ -242,6 +242,9 @@ def _read_costs(costs: Any) -> tuple[float, float]:
 def _read_capacity(capacity: Any) -> float:
     number = plain(capacity)
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if is_number and number == 1.0:
+        hint = "pass a whole number of rows from 2, or a fraction of the rows below 1"
+        raise InvalidOption.at("/capacity", f"of 1 can be one row or all rows; {hint}")
     if not is_number or not (0.0 < number < 1.0 or (number >= 1.0 and float(number).is_integer())):
         raise InvalidOption.at("/capacity", "must be a whole number of rows, or a fraction of the rows below 1")
     return float(number)

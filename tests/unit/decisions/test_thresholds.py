@@ -51,7 +51,7 @@ def test_an_excess_needs_as_many_rows_as_folds() -> None:
     assert best["recall"].value == 1.0
 
 
-@pytest.mark.parametrize(("capacity", "positive"), [(1, 1), (100, 100), (0.25, 250), (1000, 1000), (10_000, 1000)])
+@pytest.mark.parametrize(("capacity", "positive"), [(2, 2), (100, 100), (0.25, 250), (1000, 1000), (10_000, 1000)])
 def test_a_capacity_is_used_and_not_exceeded(capacity: float, positive: int) -> None:
     best = calibrant.best_threshold(P, Y, capacity=capacity)
     assert np.count_nonzero(best.threshold <= P) == positive
@@ -59,11 +59,11 @@ def test_a_capacity_is_used_and_not_exceeded(capacity: float, positive: int) -> 
 
 
 def test_equal_predictions_are_decided_alike() -> None:
-    p = np.repeat([0.9, 0.6, 0.1], [2, 3, 5])
+    p = np.repeat([0.9, 0.6, 0.1], [3, 2, 5])
     best = calibrant.best_threshold(p, np.arange(10) % 2, capacity=4)
-    assert (best.threshold, best["positive"].value) == (0.9, 0.2)
+    assert (best.threshold, best["positive"].value) == (0.9, pytest.approx(0.3))
     with pytest.raises(CalibrationError, match="is less than the number of rows that share the largest prediction"):
-        calibrant.best_threshold(p, np.arange(10) % 2, capacity=1)
+        calibrant.best_threshold(p, np.arange(10) % 2, capacity=2)
 
 
 def test_a_bound_on_recall_is_the_tolerance_limit_of_the_events() -> None:
@@ -120,6 +120,7 @@ def test_frequency_weights_are_repeated_rows_in_every_guarantee() -> None:
             ({"capacity": capacity}, "/capacity", "must be a whole number of rows, or a fraction")
             for capacity in (0, -1, 1.5, "5", True, np.inf, np.nan)
         ),
+        *(({"capacity": capacity}, "/capacity", "of 1 can be one row or all rows") for capacity in (1, 1.0)),
         ({"precision": 1.0}, "/precision", "must be a number between 0 and 1"),
         ({"recall": 0}, "/recall", "must be a number between 0 and 1"),
         ({"recall": 0.5, "weights": P}, "/recall", "needs frequency weights or none"),
