@@ -533,8 +533,9 @@ DISTRIBUTION_MEASURES = Catalogue[DistributionMeasure](
                 "quantile-calibration-error",
                 "Calibration error of quantiles",
                 "Norm over the levels of the observed share of outcomes at most the quantile, minus the level. With "
-                "simultaneous 95 % bands, and the p-value of a Wald test of all levels. Of more than 500 levels, 500 "
-                "evenly chosen ones are used, here and in the tests of the probability integral transform.",
+                "simultaneous 95 % bands, and the p-value of a Wald test of all levels. Here and in the tests of the "
+                "probability integral transform, ties of outcomes with quantiles or samples are broken at random, and "
+                "of more than 500 levels, 500 evenly chosen ones are used.",
                 "0 to 1",
                 "Kuleshov, Fenner & Ermon 2018",
                 _calibration_error,

@@ -175,12 +175,20 @@ def combined(of: RowShares, coefficients: npt.ArrayLike, level: float) -> Estima
 
 
 def ratio(of: RowShares, above: npt.ArrayLike, below: npt.ArrayLike, level: float) -> Estimates:
-    """Return the ratio of two sums of shares, with the interval of its linearisation."""
+    """Return the ratio of two sums of shares, with the interval of its linearisation, within the possible ratios."""
     c, d = (np.asarray(part, np.float64).reshape(len(of.share), -1) for part in (above, below))
     whole = weighted_sum(of, d)
     value = weighted_sum(of, c) / whole
     off = combined(of, (c - value * d) / whole, level)
-    return Estimates(value, value + off.low, value + off.high)
+    least, greatest = -_greatest_ratio(-c, d), _greatest_ratio(c, d)
+    return Estimates(value, np.maximum(value + off.low, least), np.minimum(value + off.high, greatest))
+
+
+def _greatest_ratio(above: Floats, below: Floats) -> Floats:
+    """Return the largest ratio of two sums that any shares have; ``below`` is at least 0."""
+    # A kind without a part in the divisor raises the ratio without limit if it adds to the sum above.
+    ratios = np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), np.where(above > 0.0, np.inf, -np.inf))
+    return np.asarray(ratios.max(axis=0))
 
 
 def net_benefit(of: RowShares, thresholds: Floats, level: float, *, standardised: bool = False) -> Estimates:

@@ -153,6 +153,18 @@ def test_models_whose_events_differ_are_refused() -> None:
     assert calibrant.decision_curve(models, labels, reduction="class:1").n == 60
 
 
+@pytest.mark.parametrize("extra", [{}, {"weights": W[:40] + 0.1}, {"clusters": np.arange(40) // 2}])
+def test_intervals_of_standardised_net_benefit_end_at_that_of_perfect_decisions(extra: dict[str, Any]) -> None:
+    p, y = np.repeat([0.95, 0.2, 0.95], [4, 35, 1]), np.repeat([1, 0], [4, 36])
+    curve = calibrant.decision_curve(p, y, thresholds=AT, **extra)
+    for name in ("model", "treat all"):
+        value, low, high = _parts(curve.standardised[name])
+        assert np.all(low <= value)
+        assert np.all(value <= high)
+        assert np.all(high <= 1.0)
+    assert curve.standardised["model"].high.max() == 1.0
+
+
 # --- Rows in clusters
 
 
