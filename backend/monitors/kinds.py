@@ -37,7 +37,7 @@ from calibrant.maps.segments import Segments
 from calibrant.measures import cumulative, smooth
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import Extent, Measure, MeasureRequest, answers
+from calibrant.measures.measure import Extent, Measure, MeasureRequest, answers, unfinished
 from calibrant.monitoring.event_tally import Gain, gain
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
 from calibrant.monitoring.tally import CELLS, Tally, tally_of
@@ -551,18 +551,19 @@ def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
 
 def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
     """Every measure of an event in order, for responses and rules."""
-    ranged = Resampling(level, RESAMPLES)
+    ranged, plain = Resampling(level, RESAMPLES), Resampling(None, RESAMPLES)
     own = [request for request in requests if request.measure.own_interval]
     others = [request for request in requests if not request.measure.own_interval]
-    results = answers(own, event, ranged) | answers(others, event, Resampling(None, RESAMPLES))
-    rough, readings = coarse(event), {}
+    results, rough = answers(own, event, ranged), coarse(event)
+    for request, result in zip(others, unfinished(others, event, plain), strict=True):
+        subject, how = (rough if request.measure.name in _ROUGH else event), ranged
+        if level is None or not has_interval(request.measure):
+            subject, how = event, plain
+        results[request.key] = request.finished(result, subject, how)
+    readings = {}
     for request in requests:
-        result, missing = results[request.key], None
-        if level is not None and not has_interval(request.measure):
-            missing = _NO_INTERVAL if request.measure.resampled else None
-        elif level is not None and request in others:
-            result = request.finished(result, rough if request.measure.name in _ROUGH else event, ranged)
-        readings[request.key] = reading_of(result, missing)
+        lacks = level is not None and not has_interval(request.measure) and request.measure.resampled
+        readings[request.key] = reading_of(results[request.key], _NO_INTERVAL if lacks else None)
     return readings
 
 

@@ -41,26 +41,30 @@ Regression = Annotated[
         "lower and upper; or sample_0, sample_1 and so on.",
     ),
 ]
-#: The scale of commands that fit maps of forecasts.
-SCALE_OF_MAP = (
+_SCALE_OF_MAP = (
     f"{OPTIONS['scale'].help} With --regression, scale of the map: identity (the default there), or log1p for counts."
 )
 #: The options of a file by name, as they are written.
 Columns: TypeAlias = Mapping[str, Any]
 
 
-def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reads_a_file(
+    *without: str, fits_maps: bool = False, **helps: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace the parameter ``columns`` of a command by the options of its file.
 
     ``without`` are options that the command does not have, and ``helps`` are descriptions that differ. Options that do
-    not fit the kind of predictions are refused if the command has --regression.
+    not fit the kind of predictions are refused if the command has --regression; one that ``fits_maps`` has a scale for
+    both.
     """
 
     def replaced(command: Callable[..., None]) -> Callable[..., None]:
         types, parameters = get_type_hints(command, include_extras=True), list[Parameter]()
         unused = {*without, *(["categorical"] if "features" in without else [])}
         names = [name for name in OPTIONS if name not in unused]
-        described = {name: OPTIONS[name].help for name in names} | helps
+        described = (
+            {name: OPTIONS[name].help for name in names} | ({"scale": _SCALE_OF_MAP} if fits_maps else {}) | helps
+        )
         for own in signature(command).parameters.values():
             if own.name != "columns":
                 parameters.append(own.replace(annotation=types[own.name]))
@@ -78,7 +82,7 @@ def reads_a_file(*without: str, **helps: str) -> Callable[[Callable[..., None]],
             if len(arguments.get("files", ())) < 2:
                 check_join(columns)
             if "regression" in arguments:
-                of_map = {"scale": None} if helps.get("scale") == SCALE_OF_MAP else {}
+                of_map = {"scale": None} if fits_maps else {}
                 check_alone(regression=arguments["regression"], columns=columns | of_map)
             command(columns=columns, **arguments)
 

@@ -242,11 +242,9 @@ def _read_costs(costs: Any) -> tuple[float, float]:
 def _read_capacity(capacity: Any) -> float:
     number = plain(capacity)
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if is_number and number == 1.0:
-        hint = "pass a whole number of rows from 2, or a fraction of the rows below 1"
-        raise InvalidOption.at("/capacity", f"of 1 can be one row or all rows; {hint}")
-    if not is_number or not (0.0 < number < 1.0 or (number >= 1.0 and float(number).is_integer())):
-        raise InvalidOption.at("/capacity", "must be a whole number of rows, or a fraction of the rows below 1")
+    if not is_number or not (0.0 < number < 1.0 or (number >= 2.0 and float(number).is_integer())):
+        what = "must be a whole number of rows from 2, or a fraction of the rows below 1; 1 can be one row or all rows"
+        raise InvalidOption.at("/capacity", what)
     return float(number)
 
 

@@ -187,21 +187,24 @@ def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_o
 
     ``row`` is the row of the first cell, and ``line_of`` returns the line of a cell.
     """
-    unclear = next((i for i, cell in enumerate(cells) if _UNCLEAR_POINT.fullmatch(cell.strip())), None)
-    if unclear is not None:
-        raise TextInNumbers(
-            f"column {quoted(name)} has separators of thousands or decimal points, first in "
-            f"{row_of(row + unclear, line_of(unclear))}, but the decimal mark is a comma; write 1200 or 1,2, not 1.200",
-            field=field,
+    kinds = [
+        (
+            _UNCLEAR_POINT,
+            "separators of thousands or decimal points",
+            "but the decimal mark is a comma",
+            "1,2, not 1.200",
         )
+    ]
     if any(_POINT.fullmatch(cell.strip()) for cell in cells):
-        unclear = next((i for i, cell in enumerate(cells) if _UNCLEAR.fullmatch(cell.strip())), None)
+        kinds.append(
+            (_UNCLEAR, "commas that separate thousands or decimals", "beside decimal points", "1.2, not 1,200")
+        )
+    for pattern, what, why, remedy in kinds:
+        unclear = next((i for i, cell in enumerate(cells) if pattern.fullmatch(cell.strip())), None)
         if unclear is not None:
-            raise TextInNumbers(
-                f"column {quoted(name)} has commas that separate thousands or decimals, first in "
-                f"{row_of(row + unclear, line_of(unclear))}, beside decimal points; write 1200 or 1.2, not 1,200",
-                field=field,
-            )
+            where = row_of(row + unclear, line_of(unclear))
+            text = f"column {quoted(name)} has {what}, first in {where}, {why}; write 1200 or {remedy}"
+            raise TextInNumbers(text, field=field)
 
 
 def without_sign(text: str) -> str:

@@ -323,9 +323,6 @@ class MeasureRequest:
     def finished(self, result: MeasureResult, subject: Subject, resampling: Resampling) -> MeasureResult:
         """Return the result with its interval, if a level is given, and its full definition."""
         definition: dict[str, Any] = {"name": self.measure.name, **self.options, **result.definition}
-        few = None if result.value is None else self._few(subject)
-        if result.problem == few:  # finished before, without a level
-            result = replace(result, problem=None)
         if resampling.level is not None:
             if result.value is not None and result.interval is None and result.problem in (None, DEPENDENT):
                 interval, problem = self._interval(result, result.value, subject, resampling)
@@ -339,18 +336,12 @@ class MeasureRequest:
             definition["clusters"] = count_clusters(subject.clusters)
             if self.measure.influence is not None:
                 definition["cluster_variance"] = resampling.cluster_variance
-        if few is not None:
-            result = replace(result, problem=f"{result.problem}; {few}" if result.problem else few)
+        if self.measure.family == CLINICAL and isinstance(subject, Event) and result.value is not None:
+            events, others = subject.cells.outcomes
+            if min(events, others) < _FEWEST:
+                few = f"imprecise: {events:,.0f} events and {others:,.0f} other rows; {_FEWEST} of each are advised"
+                result = replace(result, problem=f"{result.problem}; {few}" if result.problem else few)
         return replace(result, definition=definition)
-
-    def _few(self, subject: Subject) -> str | None:
-        """Return the advice for a clinical measure of few events or few other rows."""
-        if self.measure.family != CLINICAL or not isinstance(subject, Event):
-            return None
-        events, others = subject.cells.outcomes
-        if min(events, others) >= _FEWEST:
-            return None
-        return f"imprecise: {events:,.0f} events and {others:,.0f} other rows; {_FEWEST} of each are advised"
 
     def _interval(
         self, result: MeasureResult, value: float, subject: Subject, resampling: Resampling
@@ -458,18 +449,26 @@ def answers(requests: Iterable[MeasureRequest], subject: Subject, resampling: Re
     """Return the result of every request by key; requests share what they derive from an event, class by class."""
     requests = list(requests)
     count = len(requests)
-    if isinstance(subject, Classes):
-        results = _of_classes(requests, subject, replace(resampling, level=None))
-    else:
-        results = []
-        for i, request in enumerate(requests):
-            with step(i, 2 * count, request.key):
-                results.append(request.of_one(subject, resampling))
+    results = unfinished(requests, subject, resampling)
     finished = {}
     for i, (request, result) in enumerate(zip(requests, results, strict=True), count):
         with step(i, 2 * count, request.key):
             finished[request.key] = request.finished(result, subject, resampling)
     return finished
+
+
+def unfinished(requests: Sequence[MeasureRequest], subject: Subject, resampling: Resampling) -> list[MeasureResult]:
+    """Return the results of requests without intervals that are not computed with the value, and without definitions.
+
+    Each is then ``finished`` once.
+    """
+    if isinstance(subject, Classes):
+        return _of_classes(requests, subject, replace(resampling, level=None))
+    results = []
+    for i, request in enumerate(requests):
+        with step(i, 2 * len(requests), request.key):
+            results.append(request.of_one(subject, resampling))
+    return results
 
 
 def _of_classes(requests: Sequence[MeasureRequest], classes: Classes, plain: Resampling) -> list[MeasureResult]:

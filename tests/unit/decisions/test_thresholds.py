@@ -118,10 +118,13 @@ def test_frequency_weights_are_repeated_rows_in_every_guarantee() -> None:
             for costs in ((1,), (1, 2, 3), (0, 1), (1, -1), ("a", "b"), 5, (1, np.inf), (np.nan, 1), (0, 0))
         ),
         *(
-            ({"capacity": capacity}, "/capacity", "must be a whole number of rows, or a fraction")
-            for capacity in (0, -1, 1.5, "5", True, np.inf, np.nan)
+            (
+                {"capacity": capacity},
+                "/capacity",
+                "rows from 2, or a fraction of the rows below 1; 1 can be one row or all",
+            )
+            for capacity in (0, -1, 1, 1.0, 1.5, "5", True, np.inf, np.nan)
         ),
-        *(({"capacity": capacity}, "/capacity", "of 1 can be one row or all rows") for capacity in (1, 1.0)),
         ({"precision": 1.0}, "/precision", "must be a number between 0 and 1"),
         ({"recall": 0}, "/recall", "must be a number between 0 and 1"),
         ({"recall": 0.5, "weights": P}, "/recall", "needs frequency weights or none"),

@@ -29,7 +29,6 @@ from calibrant.cli.options import SEED, AllowShapeChange, Seed, read_options
 from calibrant.cli.output import STANDARD, bar, counted, in_a_folder, say, weighted, write_json, write_lines
 from calibrant.cli.regression import SupportOf, map_for, read_support
 from calibrant.cli.rows import (
-    SCALE_OF_MAP,
     Columns,
     File,
     Regression,
@@ -163,10 +162,10 @@ Out = Annotated[
 
 @reads_a_file(
     *("known", "times"),
+    fits_maps=True,
     groups=GROUPS_OF_SETS,
     clusters="Column of clusters, such as patients; every cross-validation keeps the rows of a cluster in the same "
     "fold, and --holdout holds out whole clusters.",
-    scale=SCALE_OF_MAP,
     reduction="Reduction: the event whose probability the map calibrates, such as binary, confidence, class:3, "
     "classwise, ranks or canonical. For several classes, the default calibrates all columns: canonical if the "
     "method maps vectors, otherwise classwise.",

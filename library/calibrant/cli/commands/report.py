@@ -20,7 +20,6 @@ from calibrant.cli.options import SEED, Capacity, CostsOfErrors, Precision, Reca
 from calibrant.cli.output import STANDARD, in_a_folder, opened, say, working
 from calibrant.cli.regression import FAN_TIME, SupportOf, read_distribution_map, read_support
 from calibrant.cli.rows import (
-    SCALE_OF_MAP,
     Columns,
     File,
     Regression,
@@ -105,7 +104,7 @@ def _html_file(out: Path) -> Path:
 ReportOut = Annotated[Path, typer.Option("--out", callback=_html_file, help="Output file; - for standard output.")]
 
 
-@reads_a_file("known", times=FAN_TIME, scale=SCALE_OF_MAP)
+@reads_a_file("known", fits_maps=True, times=FAN_TIME)
 def report(
     context: typer.Context,
     file: File,
