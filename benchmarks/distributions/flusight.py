@@ -139,7 +139,7 @@ def one_fit(first: ModelForecasts, second: ModelForecasts) -> Array:
         quantiles=first.quantiles,
         levels=first.levels,
         by=first.horizon,
-        groups=first.made,
+        clusters=first.made,
         scale="log1p",
         support=COUNTS,
     )

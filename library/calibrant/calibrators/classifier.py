@@ -14,7 +14,7 @@ import numpy.typing as npt
 from calibrant.calibrators import FitContext, Fitting, read_method
 from calibrant.calibrators.fitting import with_training
 from calibrant.core.arguments import explained, meant_by
-from calibrant.core.batch import Batch, Integers, Scale
+from calibrant.core.batch import SUM_ROUNDING, Batch, Integers, Scale
 from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.errors import (
     CalibrationError,
@@ -597,7 +597,9 @@ def _scores(estimator: Any, X: Any, classes: Any) -> tuple[Floats, npt.NDArray[n
         raise WrongShape(f"the scores of the estimator have {values.shape[1]} columns for {len(seen)} classes")
     if scale == "probability":
         full = np.zeros((len(values), len(classes)))
-        full[:, known] = values / np.maximum(values.sum(axis=1, keepdims=True), _TINY)
+        totals = values.sum(axis=1, keepdims=True)
+        totals[np.abs(totals - 1.0) < SUM_ROUNDING] = 1.0
+        full[:, known] = values / np.maximum(totals, _TINY)
         return (full[:, 1] if len(classes) == 2 else full), known
     full = np.repeat(values.min(axis=1, keepdims=True) - _UNKNOWN, len(classes), axis=1)
     full[:, known] = values

@@ -141,12 +141,16 @@ class VennAbers(Parametric):
     def _steps(self, z: Floats) -> Any:
         if self.at_logits is None:
             return self._steps_at(expit(z))
-        return _step_of(self.at_logits, z, _SAME_LOGIT * (1.0 + np.abs(z)))
+        return _step_of(self.at_logits, z, _rounding_of_logits(z))
 
 
-#: Predictions whose distance from a score is at most these shares, of p or of 1 + |logit|, are at the score: programs
-#: that compute logits of several classes in another order differ by rounding.
+#: Predictions whose distance from a score is at most these shares, of p or of 1 + |logit|, are at the score, and such
+#: scores are one: programs that compute logits of several classes in another order differ by rounding.
 _SAME_SHARE, _SAME_LOGIT = 1e-12, 1e-11
+
+
+def _rounding_of_logits(z: Floats) -> Floats:
+    return _SAME_LOGIT * (1.0 + np.abs(z))
 
 
 def _step_of(scores: Floats, x: Floats, rounding: Floats) -> Any:
@@ -164,7 +168,12 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     """
     check_outcomes(cells)
     scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
-    w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
+    scores, rounding = (
+        (cells.p, _SAME_SHARE * cells.p) if cells.logit is None else (cells.logit, _rounding_of_logits(cells.logit))
+    )
+    last = np.flatnonzero(np.append(np.diff(scores) > rounding[1:], True))  # of the cells that are the same score
+    ends = np.append(0, last + 1)
+    w, s = (cells.cumulative_w[ends] * scale).tolist(), (cells.cumulative_wy[ends] * scale).tolist()
     with step(0, 3):
         following = _following(w, s)
     pair = []
@@ -178,7 +187,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     changes = ~(same[0::2] & same[1::2])
     changes[0] |= not changes.any()
     steps = np.append(0, np.flatnonzero(np.repeat(changes, 2)) + 1)
-    return VennAbers(cells.p[changes], p0[steps], p1[steps], merge, take(cells.logit, changes))
+    return VennAbers(cells.p[last[changes]], p0[steps], p1[steps], merge, take(cells.logit, last[changes]))
 
 
 def _following(w: list[float], s: list[float]) -> list[int]:

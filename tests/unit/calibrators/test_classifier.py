@@ -100,6 +100,16 @@ def test_many_classes_are_mapped_together(method: str, reduction: str | None, ex
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["venn-abers", "isotonic"])
+def test_equal_probabilities_of_a_forest_stay_equal(method: str) -> None:
+    X, y = make_classification(600, n_informative=6, n_classes=4, flip_y=0.1, random_state=0)
+    forest = RandomForestClassifier(50, random_state=0).fit(X[:300], y[:300])
+    scores, y_held_out = forest.predict_proba(X[300:]), y[300:]
+    fitted = calibrant.CalibrantClassifier(forest, method=method, cv="prefit").fit(X[300:], y_held_out)
+    expected = calibrant.fit(method, scores, y_held_out, reduction="classwise").apply(scores)
+    np.testing.assert_allclose(fitted.predict_proba(X[300:]), expected, atol=1e-12)
+
+
 def test_decision_functions_are_logits() -> None:
     X, y = load_digits(return_X_y=True)
     model = make_pipeline(StandardScaler(), LinearSVC())

@@ -52,6 +52,20 @@ def test_between_and_beyond_the_scores_the_row_alone_decides() -> None:
     np.testing.assert_allclose(p1, [0.5, 0.5, 1, 1, 1])
 
 
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_scores_that_differ_by_rounding_are_one_score(scale: Any) -> None:
+    random = np.random.default_rng(3)
+    p = random.integers(1, 20, 400) / 20
+    y = (random.random(400) < p**2).astype(np.int8)
+    exact = p if scale == "probability" else np.log(p / (1 - p))
+    rounded = exact * (1 + random.integers(-2, 3, 400) * np.finfo(np.float64).eps)
+    expected = calibrant.fit("venn-abers", exact, y, scale=scale)
+    fitted = calibrant.fit("venn-abers", rounded, y, scale=scale)
+    assert len(np.unique(rounded)) > 2 * len(np.unique(exact))
+    np.testing.assert_allclose(fitted.apply(rounded), expected.apply(exact), atol=1e-12)
+    np.testing.assert_allclose(fitted.apply(exact), expected.apply(exact), atol=1e-12)
+
+
 def test_the_pair_is_merged_for_either_loss() -> None:
     p, y = draw_event(200, 0, 2)
     fitted = calibrant.fit("venn-abers", p, y)
