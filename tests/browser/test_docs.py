@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_page_shows_every_call_and_resolves_every_reference(page: Page, service: Stack) -> None:
-    document = httpx.get(f"{service.url}/openapi.json", timeout=60).json()
+    document = httpx.get(f"{service.url}/openapi.json", timeout=600).json()
     page.goto("/docs")
     expect(page.locator(".opblock")).to_have_count(len([*operations(document)]))
     for call in ("#operations-evaluate-evaluate", "#operations-monitors-post_monitor_rows"):

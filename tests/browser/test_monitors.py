@@ -29,7 +29,7 @@ def name(service: Stack) -> str:
     """A new monitor without rows."""
     name = f"followed-{next(_NAMES)}"
     fields = {"name": name, "bucket": 60, "description": "A model whose predictions become too low."}
-    httpx.post(f"{service.url}/monitors", json=fields, timeout=60).raise_for_status()
+    httpx.post(f"{service.url}/monitors", json=fields, timeout=600).raise_for_status()
     return name
 
 
@@ -46,7 +46,7 @@ def send(service: Stack, name: str) -> Send:
             {"prediction": a, "label": int(b), "group": group}
             for a, b, group in zip(p.tolist(), y.tolist(), groups.tolist(), strict=True)
         ]
-        httpx.post(f"{service.url}/monitors/{name}/rows", json={"rows": rows}, timeout=60).raise_for_status()
+        httpx.post(f"{service.url}/monitors/{name}/rows", json={"rows": rows}, timeout=600).raise_for_status()
 
     return send
 
@@ -90,7 +90,7 @@ def test_a_drift_is_followed_without_scripts(visits: Visits, name: str, send: Se
     page = visits.open(java_script_enabled=False)
     send(1000, 0.3)
     button = page.get_by_role("button", name="Acknowledge the alarm of evidence")
-    with httpx.stream("GET", f"{service.url}/ui/monitors/{name}/events", timeout=60) as events:
+    with httpx.stream("GET", f"{service.url}/ui/monitors/{name}/events", timeout=600) as events:
         assert any('id="acknowledge-evidence"' in line for line in events.iter_lines())
     page.goto(f"/ui/monitors/{name}")
     button.click()

@@ -42,7 +42,7 @@ def keyed(folder: Path) -> Iterator[Keyed]:
         owner, neighbour = (ApiKeyStore(redis).create(t, tenant=t, scope="write").text for t in ("owner", "next"))
         served = opened.enter_context(serving(Settings(url, sign_in_rate=0)))
         sent = {"Authorization": f"Bearer {owner}"}
-        http = opened.enter_context(httpx.Client(base_url=served, timeout=60, headers=sent))
+        http = opened.enter_context(httpx.Client(base_url=served, timeout=600, headers=sent))
         predictions, labels = (array.tolist() for array in rows(1000))
         for method in ("platt", "isotonic", "beta"):
             fit = {"predictions": predictions[:500], "labels": labels[:500], "method": method, "name": "spam"}

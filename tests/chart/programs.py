@@ -44,7 +44,7 @@ def _program(name: str) -> str | None:
 def run(name: str, *arguments: str | Path) -> str:
     """What a program prints; raises ``NotRendered`` with its errors."""
     command = [str(_program(name)), *map(str, arguments)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if process.returncode:
         raise NotRendered(process.stderr + process.stdout)
     return process.stdout

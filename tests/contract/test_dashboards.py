@@ -23,7 +23,7 @@ API = yaml.safe_load_all((DEPLOY / "kubernetes/base/api.yaml").read_text("utf-8"
 
 
 def _promtool(*arguments: str | Path) -> str:
-    run = subprocess.run([str(PROMTOOL), *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([str(PROMTOOL), *map(str, arguments)], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 

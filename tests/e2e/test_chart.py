@@ -274,7 +274,7 @@ def test_a_program_reads_every_setting_as_the_values_have_it(
     environment |= variables | {"CALIBRANT_REDIS_URL": "redis://localhost"}
     process = subprocess.run(
         [sys.executable, "-m", "calibrant", *command, "--show-settings"],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     shown = dict(line.split("=", 1) for line in process.stdout.splitlines())

@@ -226,7 +226,7 @@ def test_a_release_with_an_issuer_accepts_its_tokens_and_only_the_api_has_its_se
         assert own.keys() == {f"CALIBRANT_{name.upper()}" for name in settings}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")} | own
         running = stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=patient(inherited))
-        with running as started, httpx.Client(base_url=started.url, timeout=60, trust_env=False) as api:
+        with running as started, httpx.Client(base_url=started.url, timeout=600, trust_env=False) as api:
             for scope, path, status in (
                 ("approvers", "/maps", 200),
                 ("approvers", "/monitors", 403),

@@ -48,7 +48,7 @@ def test_a_pipe_carries_rows_in_and_json_out_without_torch_and_the_code_is_the_g
         ],
         input=csv.read_bytes(),
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=False,
         env=ALONE,
     )

@@ -55,7 +55,7 @@ class Served:
 
     def ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/health/ready", timeout=120).status_code == 200
+            return httpx.get(f"{self.url}/health/ready", timeout=600).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -70,12 +70,12 @@ def served() -> Iterator[Served]:
             until(served.ready)
             yield served
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=300) == 0
+            assert process.wait(timeout=600) == 0
 
 
 def test_a_worker_that_dies_eight_times_leaves_the_api_answering(served: Served) -> None:
     api = served.child("api")
-    with httpx.Client(base_url=served.url, timeout=60) as client:
+    with httpx.Client(base_url=served.url, timeout=600) as client:
         for _ in range(8):
             served.kill("worker")
             until(served.ready)
@@ -111,7 +111,7 @@ def test_a_child_that_refuses_its_settings_ends_the_service_with_the_reason(tmp_
     command = [sys.executable, "-m", "calibrant", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     with log.open("wb") as stderr:
         ended = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=stderr, env=os.environ | wrong, timeout=120, check=False
+            command, stdout=subprocess.DEVNULL, stderr=stderr, env=os.environ | wrong, timeout=600, check=False
         )
     assert ended.returncode == 2
     assert "calibrant: the worker rejected its settings and ended with status 2" in log.read_text()

@@ -157,7 +157,7 @@ def url(server: Environment) -> Iterator[str]:
         with serve_command(command, log, *data, cwd=server.root, env=server.variables) as (process, address):
             yield address
             process.terminate()
-            assert process.wait(timeout=120) == 0
+            assert process.wait(timeout=600) == 0
 
 
 def test_the_packages_of_the_application_are_those_of_the_wheels(server: Environment) -> None:
@@ -175,6 +175,6 @@ def test_the_server_of_the_wheels_evaluates_and_fits(url: str) -> None:
         client.ready()
         batch = client.upload(p, y)
         assert client.evaluate(batch.id, measures=["ece"]).measures["ece"].value is not None
-        fitted = client.fit("pl", batch.id, name="kept", timeout=300)
+        fitted = client.fit("pl", batch.id, name="kept", timeout=600)
         assert np.asarray(client.calibrate("kept", p)).shape == p.shape
         assert fitted.method == "pl"

@@ -69,7 +69,7 @@ def fuzz(
 def _prepare(url: str) -> str:
     """Store the batches and the maps that bodies refer to; the id of a batch of each prediction kind, as JSON."""
     records = [
-        httpx.post(url + example.call.split()[1], json=example.body, timeout=60).raise_for_status().json()
+        httpx.post(url + example.call.split()[1], json=example.body, timeout=600).raise_for_status().json()
         for example in all_examples()
         if example.call in ("POST /batches", "POST /maps") and example.status == 201
     ]

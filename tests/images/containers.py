@@ -43,7 +43,7 @@ class Container:
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            self._arguments(command), env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            self._arguments(command), env=self._environment, capture_output=True, text=True, timeout=600, check=False
         )
 
     def is_well(self) -> bool:

@@ -31,5 +31,5 @@ def ask(settings: Settings, *calls: Call, started: bool = True) -> list[httpx.Re
 
 async def _asked(app: Any, calls: tuple[Call, ...]) -> list[httpx.Response]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=600) as client:
         return [await client.request(method, path, **options) for method, path, options in calls]

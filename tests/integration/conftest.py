@@ -211,7 +211,7 @@ def one_place_taken(redis: Redis, url: str) -> Iterator[None]:
         try:
             storing = thread.submit(store)
             # Its place is known to be taken once the service refuses a second.
-            while httpx.post(f"{url}/evaluate", content=HEAVY, headers=_JSON, timeout=60).status_code != 503:
+            while httpx.post(f"{url}/evaluate", content=HEAVY, headers=_JSON, timeout=600).status_code != 503:
                 assert not storing.done()
             yield
         finally:
@@ -236,7 +236,7 @@ class SharedApi:
             if self._present != self._plain:
                 self._stop(self._present)
             self._present = wanted
-        if wanted in self._running and httpx.get(f"{self._running[wanted][1]}/maps", timeout=60).status_code != 200:
+        if wanted in self._running and httpx.get(f"{self._running[wanted][1]}/maps", timeout=600).status_code != 200:
             self._stop(wanted)
         if wanted not in self._running:
             running = contextlib.ExitStack()

@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "throttle":
             self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Please reduce your rate</Message></Error>")
             return
-        with contextlib.closing(http.client.HTTPConnection(proxy.behind, timeout=60)) as upstream:
+        with contextlib.closing(http.client.HTTPConnection(proxy.behind, timeout=600)) as upstream:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
             path = self.path.replace("max-keys=1000", f"max-keys={proxy.page}")
             upstream.request(self.command, path, body, headers | {"Host": self.headers["Host"]})
@@ -145,7 +145,7 @@ def put(url: str, key: str, content: bytes) -> None:
 
 
 def _request(address: str, method: str, path: str, body: bytes = b"") -> None:
-    with contextlib.closing(http.client.HTTPConnection(address, timeout=60)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(address, timeout=600)) as connection:
         signed = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
         connection.request(method, path, body, {"Authorization": signed, "Content-Length": str(len(body))})
         assert connection.getresponse().read() is not None

@@ -138,7 +138,7 @@ def _lock(port: int, held: contextlib.ExitStack) -> bool:
     return True
 
 
-def until(holds: Callable[[], bool], seconds: float = 300.0) -> float:
+def until(holds: Callable[[], bool], seconds: float = 600.0) -> float:
     """Seconds until a condition holds; looks less often the longer it takes, since each look delays what it awaits."""
     began, pause = time.monotonic(), 0.01
     while not holds():
@@ -166,4 +166,4 @@ def answered(send: Callable[[], httpx.Response]) -> httpx.Response:
 
 def until_ready(url: str) -> None:
     """Return when a service has its store: it answers 503 to a request that comes earlier and waits half a second."""
-    until(lambda: httpx.get(f"{url}/health/ready", timeout=60).status_code == 200)
+    until(lambda: httpx.get(f"{url}/health/ready", timeout=600).status_code == 200)

@@ -57,7 +57,7 @@ class Writers:
     def wait_for(self, more: int) -> None:
         with self._counted:
             target = self._acknowledged + more
-            assert self._counted.wait_for(lambda: self._acknowledged >= target, timeout=240)
+            assert self._counted.wait_for(lambda: self._acknowledged >= target, timeout=600)
 
     def _write(self, step: Callable[[np.random.Generator], int], seed: int) -> None:
         random = np.random.default_rng(seed)
@@ -129,7 +129,7 @@ def test_kills_leave_no_change_without_its_entry_and_no_entry_without_its_change
         redis = started.enter_context(contextlib.closing(connect(url)))
         running = started.enter_context(own_service(folder / "chaos", redis_url=url))
         over = started.enter_context(mending(running))
-        clients = [started.enter_context(httpx.Client(base_url=running.url, timeout=60)) for _ in range(4)]
+        clients = [started.enter_context(httpx.Client(base_url=running.url, timeout=600)) for _ in range(4)]
         changes = (MapChanges(http, f"map-{i % 2}").change for i, http in enumerate(clients))
         with Writers(*changes) as writers:
             for _ in range(KILLS):

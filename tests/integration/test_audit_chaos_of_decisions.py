@@ -160,7 +160,7 @@ def test_kills_leave_the_whole_history_of_keys_monitors_decisions_and_hooks(fold
         record = monitor(store, name="decided", recalibration={"policy": "propose", "name": "decided"})
         running = started.enter_context(own_service(directory, allowed, redis_url=url))
         headers = {"Authorization": f"Bearer {key}"}
-        clients = [httpx.Client(base_url=running.url, timeout=60, trust_env=False, headers=headers) for _ in range(4)]
+        clients = [httpx.Client(base_url=running.url, timeout=600, trust_env=False, headers=headers) for _ in range(4)]
         callers = [Caller(started.enter_context(http)) for http in clients]
         clients[0].put("/audit/hooks/siem", json={"url": f"http://127.0.0.1:{receiver.port}/"}).raise_for_status()
         command = started.enter_context(contextlib.closing(KeyCommand(url)))

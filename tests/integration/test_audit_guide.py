@@ -56,7 +56,7 @@ def test_the_guide_answers_the_questions_of_an_auditor(
             else:
                 run = ["bash", "-euo", "pipefail", "-c", here]
                 done = subprocess.run(
-                    run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+                    run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
                 )
                 assert done.returncode == 0, done.stderr
                 output = done.stdout

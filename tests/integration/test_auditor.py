@@ -55,7 +55,7 @@ def keys(redis: Redis) -> dict[str, NewKey]:
 @pytest.fixture
 def api(settings: Settings, keys: dict[str, NewKey]) -> Iterator[httpx.Client]:
     assert keys
-    with serving(settings) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as api:
+    with serving(settings) as url, httpx.Client(base_url=url, timeout=600, trust_env=False) as api:
         yield api
 
 
@@ -126,7 +126,7 @@ def test_the_five_questions_of_an_auditor_are_answered_by_get_audit_alone(
 def test_without_a_tenant_claim_tokens_may_act_in_the_default_tenant_alone(
     settings: Settings, redis: Redis, keys: dict[str, NewKey]
 ) -> None:
-    with serving(replace(settings, oidc_tenant_claim="")) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(replace(settings, oidc_tenant_claim="")) as url, httpx.Client(base_url=url, timeout=600) as api:
         for tenant, kinds in (("blue", {"key"}), ("default", {"key", "tokens"})):
             key = ApiKeyStore(redis).create("own", tenant=tenant, scope="write")
             _fit(api, key)
@@ -140,10 +140,10 @@ def test_a_service_without_an_issuer_forgets_what_tokens_granted(
     settings: Settings, redis: Redis, redis_url: str
 ) -> None:
     with serving(settings) as url:
-        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 401)
+        until(lambda: httpx.get(f"{url}/maps", timeout=600).status_code == 401)
         assert b"approvers" in (redis.get(Shared.token_mapping()) or b"")
     with serving(Settings(redis_url)) as url:
-        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 200)
+        until(lambda: httpx.get(f"{url}/maps", timeout=600).status_code == 200)
         assert redis.get(Shared.token_mapping()) is None
 
 
@@ -152,7 +152,7 @@ def test_a_store_that_takes_no_writes_lets_the_service_start(settings: Settings,
         redis_server(tmp_path, "--maxmemory", "1") as server,
         serving(replace(settings, redis_url=server.url)) as url,
     ):
-        until(lambda: httpx.get(f"{url}/maps", timeout=60).status_code == 401)
+        until(lambda: httpx.get(f"{url}/maps", timeout=600).status_code == 401)
         with contextlib.closing(connect(server.url)) as redis:
             assert redis.get(Shared.token_mapping()) is None
 

@@ -44,7 +44,7 @@ def _api(redis_url: str, **settings: Any) -> Iterator[httpx.Client]:
     """An API without workers, with these settings."""
     with (
         serving(Settings(redis_url, **settings)) as url,
-        httpx.Client(base_url=url, timeout=60, limits=LIMITS) as http,
+        httpx.Client(base_url=url, timeout=600, limits=LIMITS) as http,
     ):
         yield http
 
@@ -270,11 +270,11 @@ def test_a_map_of_many_levels_may_make_as_many_bytes_as_a_body(redis: Redis, red
     rows = {"mean": [0.5 * i for i in range(60)], "variance": [1.0] * 60, "prediction_kind": "regression"}
     fit = {"method": "quantile-recalibration", "output_levels": [0.01 * i for i in range(1, 100)], "name": "wide"}
     with serving(Settings(redis_url, max_unpacked_bytes=100_000)) as url:
-        httpx.post(f"{url}/maps", json={**rows, "observed": rows["mean"], **fit}, timeout=60).raise_for_status()
-        assert httpx.post(f"{url}/calibrate", json={**rows, "map": "wide"}, timeout=60).status_code == 200
+        httpx.post(f"{url}/maps", json={**rows, "observed": rows["mean"], **fit}, timeout=600).raise_for_status()
+        assert httpx.post(f"{url}/calibrate", json={**rows, "map": "wide"}, timeout=600).status_code == 200
         many = rows | {"mean": [0.0] * 200, "variance": [1.0] * 200, "map": "wide"}
         calls = (("calibrate", many), ("evaluate", many | {"observed": [0.5] * 200}))
-        answers = [httpx.post(f"{url}/{path}", json=body, timeout=60) for path, body in calls]
+        answers = [httpx.post(f"{url}/{path}", json=body, timeout=600) for path, body in calls]
     for refused in answers:
         assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-large")
         assert refused.json()["detail"].startswith("the map makes 158,400 bytes of these forecasts")

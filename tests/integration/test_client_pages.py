@@ -41,7 +41,7 @@ def names(service: Stack) -> Iterator[dict[str, Any]]:
     """What the examples of the calls speak of: a client, rows, and the job of a fit."""
     p, y = draw_event(200, dtype=bool)
     with Calibrant(service.url) as client:
-        client.fit("pl", predictions=p, labels=y, timeout=60)
+        client.fit("pl", predictions=p, labels=y, timeout=600)
         job = next(client.jobs(status="succeeded", kind="fit"))
         names_of_examples = {"client": client, "p": p, "y": y, "url": service.url, "job_id": job.id}
         yield names_of_examples | {"Calibrant": Calibrant, "AsyncCalibrant": AsyncCalibrant, "asyncio": asyncio}

@@ -32,7 +32,7 @@ H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A
 
 def _connection(url: str) -> socket.socket:
     parts = urlsplit(url)
-    return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
+    return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
 
 
 def _answers(connection: socket.socket) -> bytes:
@@ -81,7 +81,7 @@ def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack,
     assert _status(answer) == status
     assert b"connection: close" in answer
     assert b"/problems/" + {414: b"url-too-long", 431: b"headers-too-large"}[status] in answer
-    assert httpx.get(f"{service.url}/health/live", timeout=60).status_code == 200
+    assert httpx.get(f"{service.url}/health/live", timeout=600).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_memory_stays_flat_while_headers_without_end_are_sent(service: Stack) ->
 
 def test_others_have_their_turn_while_chunks_of_one_byte_are_parsed(service: Stack) -> None:
     chunks = b"1\r\n \r\n" * 500_000 + b"0\r\n\r\n"
-    with contextlib.closing(_connection(service.url)) as connection, httpx.Client(timeout=60) as client:
+    with contextlib.closing(_connection(service.url)) as connection, httpx.Client(timeout=600) as client:
         connection.sendall(CHUNKED.replace(b"/evaluate", b"/nowhere") + b"\r\n")
         refused = connection.recv(65536)
         while not refused.endswith(b"}"):
@@ -326,7 +326,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monke
     p = random.random(1_000_000)
     rows = {"predictions": p[:1000].tolist(), "labels": (random.random(1000) < p[:1000]).astype(int).tolist()}
     with serving(Settings(redis_url, max_connections_per_address=1)) as url:
-        record = httpx.post(f"{url}/maps", json=rows | {"method": "beta"}, timeout=60).raise_for_status().json()
+        record = httpx.post(f"{url}/maps", json=rows | {"method": "beta"}, timeout=600).raise_for_status().json()
         body = httpx.Request("POST", url, json={"map": record["id"], "predictions": p.tolist()}).content
         head = b"POST /calibrate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with contextlib.closing(_admitted(url)) as connection:

@@ -41,7 +41,7 @@ def test_a_long_fit_of_vectors_runs_on_the_gpu(served: tuple[str, Store]) -> Non
     url, store = served
     expected = calibrant.fit("averaged", Z, LABELS, scale="logit").apply(Z)
     with Calibrant(url) as client:
-        record = client.fit("averaged", predictions=Z, labels=LABELS, scale="logit", timeout=300)
+        record = client.fit("averaged", predictions=Z, labels=LABELS, scale="logit", timeout=600)
         np.testing.assert_allclose(client.calibrate(record.id, Z, scale="logit"), expected, atol=1e-5)
         assert {store.jobs.get(job.id).queue for job in client.jobs()} == {"fits-gpu"}
 
@@ -49,6 +49,6 @@ def test_a_long_fit_of_vectors_runs_on_the_gpu(served: tuple[str, Store]) -> Non
 def test_a_long_fit_of_an_event_runs_on_the_gpu(served: tuple[str, Store]) -> None:
     url, store = served
     with Calibrant(url) as client:
-        record = client.fit("pl", predictions=P, labels=Y, timeout=300)
+        record = client.fit("pl", predictions=P, labels=Y, timeout=600)
         np.testing.assert_allclose(client.calibrate(record.id, P), calibrant.fit("pl", P, Y).apply(P), atol=1e-6)
         assert {store.jobs.get(job.id).queue for job in client.jobs()} == {"fits-gpu"}

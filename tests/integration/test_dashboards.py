@@ -46,7 +46,7 @@ def _labels(http: httpx.Client) -> dict[str, set[str]]:
 @pytest.fixture(scope="module")
 def exposed(service: Stack) -> Iterator[dict[str, set[str]]]:
     """The metrics of a service that has done one of everything, and looked at a monitor."""
-    with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=60) as http:
+    with Calibrant(service.url) as client, httpx.Client(base_url=service.url, timeout=600) as http:
         client.fit("pl", predictions=P, labels=Y, timeout=600)
         client.create_monitor(
             "exposed", measures=["ece", "log-loss"], bucket=60, retention=5 * 86_400, recalibration={"policy": "online"}

@@ -53,7 +53,7 @@ def _api(
     limits = httpx.Limits(max_connections=None)
     with (
         serving(Settings(redis_url, **settings), prepare=prepare) as url,
-        httpx.Client(base_url=url, timeout=120, limits=limits) as http,
+        httpx.Client(base_url=url, timeout=600, limits=limits) as http,
     ):
         yield http
 
@@ -219,7 +219,7 @@ def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Ke
 
     def draw() -> None:
         drawing.set()
-        goes_on.wait(120)
+        goes_on.wait(600)
 
     def prepare(app: FastAPI) -> None:
         async def drawn() -> None:
@@ -230,7 +230,7 @@ def test_a_request_that_waits_to_be_drawn_holds_no_turn(redis_url: str, keys: Ke
     with _api(redis_url, prepare) as api, ThreadPoolExecutor(2) as threads:
         first = threads.submit(api.get, "/problems/drawn")
         try:
-            assert drawing.wait(120)
+            assert drawing.wait(600)
             body = _large(LIGHT_ROWS) | {"diagram": "reliability"}
             waiting = threads.submit(api.post, "/diagrams", json=body, headers=keys["greedy"])
             for _ in range(20):
@@ -247,7 +247,7 @@ def test_a_tenant_that_fills_its_threads_delays_no_other(redis_url: str, keys: K
 
     def work() -> None:
         begun.release()
-        goes_on.wait(120)
+        goes_on.wait(600)
 
     async def worked() -> None:
         await run_in_thread(work)

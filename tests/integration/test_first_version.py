@@ -33,7 +33,7 @@ def first(redis: Redis) -> dict[str, Any]:
 def api(first: dict[str, Any], redis_url: str) -> Iterator[httpx.Client]:
     """A service that starts with this store; one that runs would hold maps of other tests with the same names."""
     assert first
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as http:
         yield http
 
 

@@ -50,7 +50,7 @@ def _memory(service: Stack) -> int:
 @pytest.fixture(scope="module", autouse=True)
 def unharmed(service: Stack) -> Iterator[None]:
     """Warm every reader up first; afterwards the service answers and has given the memory back."""
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         for kind, body in GOOD.items():
             assert _post(http, kind, body).status_code == 200, kind
         before = _memory(service)
@@ -181,7 +181,7 @@ def test_bytes_of_no_format_are_malformed_in_every_format(http: httpx.Client, ki
 
 @pytest.fixture(scope="module")
 def monitor(service: Stack) -> str:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         http.post("/monitors", json={"name": "hostile", "n_classes": 2}).raise_for_status()
     return "/monitors/hostile/rows"
 
@@ -283,7 +283,7 @@ def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(service: Stack)
     host, port = service.url.removeprefix("http://").split(":")
     head = f"POST /evaluate HTTP/1.1\r\nHost: {host}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n" % len(ZEROS) + ZEROS + b"\r\n"
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    with socket.create_connection((host, int(port)), timeout=600) as connection:
         connection.sendall(head.encode())
         try:
             for _ in range(256 * 1024 * 1024 // len(ZEROS) + 1):
@@ -297,7 +297,7 @@ def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(service: Stack)
 def test_a_stated_length_over_the_limit_is_refused_unread(service: Stack) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     head = f"POST /evaluate HTTP/1.1\r\nHost: {host}\r\nContent-Type: {NPZ}\r\nContent-Length: {10**12}\r\n\r\n"
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    with socket.create_connection((host, int(port)), timeout=600) as connection:
         connection.sendall(head.encode())
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
 

@@ -78,7 +78,7 @@ def test_every_call_is_generated_without_any_configuration(document: dict[str, A
 def test_every_example_is_sent_and_its_answer_parsed_by_the_generated_client(
     document: dict[str, Any], client: GeneratedClient, running: Stack
 ) -> None:
-    with httpx.Client(transport=client, base_url=running.url, timeout=60) as http, Calibrant(running.url) as ours:
+    with httpx.Client(transport=client, base_url=running.url, timeout=600) as http, Calibrant(running.url) as ours:
         recorder = Recorder(http, ours.wait)
         statuses = [(example.call, example.name, recorder.send(example).status_code) for example in all_examples()]
     assert statuses == [(example.call, example.name, example.status) for example in all_examples()]

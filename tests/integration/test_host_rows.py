@@ -155,7 +155,7 @@ def test_an_error_level_is_a_finite_number(alpha: Any) -> None:
 
 
 def test_tritons_client_reads_sets_of_the_service(service: Stack) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         document = hosted()["sets"].to_document()
         body_of(http.post("/maps/import", json={"document": document, "name": "triton-sets"}), 201)
     client = tritonclient.http.InferenceServerClient(service.url.removeprefix("http://"))

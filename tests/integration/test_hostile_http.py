@@ -13,14 +13,15 @@ from service.stack import Stack
 
 
 def _sent(url: str, data: bytes, *, ends: bool = True) -> bytes:
-    """All that a server answers to these bytes, until it closes or falls silent; ``ends``: no more bytes follow."""
+    """All that a server answers to these bytes, until it closes; ``ends``: no more bytes follow."""
     parts = urlsplit(url)
-    with contextlib.closing(socket.create_connection((str(parts.hostname), parts.port or 80), timeout=5)) as connection:
+    address = str(parts.hostname), parts.port or 80
+    with contextlib.closing(socket.create_connection(address, timeout=600)) as connection:
         connection.sendall(data.replace(b"HOST", parts.netloc.encode()))
         if ends:
             connection.shutdown(socket.SHUT_WR)
         received = b""
-        with contextlib.suppress(TimeoutError, ConnectionResetError):
+        with contextlib.suppress(ConnectionResetError):
             while part := connection.recv(65536):
                 received += part
     return received

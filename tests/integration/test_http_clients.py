@@ -54,7 +54,7 @@ def url(service_with_map: Stack) -> str:
 @pytest.fixture(scope="module")
 def evaluated(service_with_map: Stack) -> Any:
     """The answer to ``BODY``."""
-    answer = body_of(httpx.post(f"{service_with_map.url}/evaluate", content=BODY, headers=JSON, timeout=60))
+    answer = body_of(httpx.post(f"{service_with_map.url}/evaluate", content=BODY, headers=JSON, timeout=600))
     assert len(BODY) > 1024 * 1024
     return answer
 
@@ -62,7 +62,7 @@ def evaluated(service_with_map: Stack) -> Any:
 @pytest.fixture(scope="module")
 def calibrated(service_with_map: Stack) -> Any:
     """The answer to ``LARGE``."""
-    return httpx.post(f"{service_with_map.url}/calibrate", content=LARGE, headers=JSON, timeout=60).json()
+    return httpx.post(f"{service_with_map.url}/calibrate", content=LARGE, headers=JSON, timeout=600).json()
 
 
 def pieces(body: bytes, size: int = 64 * 1024) -> Iterator[bytes]:
@@ -79,7 +79,7 @@ def pieces(body: bytes, size: int = 64 * 1024) -> Iterator[bytes]:
 def test_httpx_sends_a_body_from_a_generator(url: str, evaluated: Any, size: int, encoding: str | None) -> None:
     pack: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstandard.compress}
     body, headers = (BODY, JSON) if encoding is None else (pack[encoding](BODY), {**JSON, "Content-Encoding": encoding})
-    with httpx.Client(http2=False, timeout=60) as client:
+    with httpx.Client(http2=False, timeout=600) as client:
         answer = client.post(f"{url}/evaluate", content=pieces(body, size), headers=headers)
     assert answer.request.headers["transfer-encoding"] == "chunked"
     assert (answer.status_code, answer.json()) == (200, evaluated)
@@ -90,16 +90,16 @@ def test_httpx_sends_a_body_from_a_generator(url: str, evaluated: Any, size: int
 
 def test_requests_sends_json_generators_and_files_in_one_session(url: str, evaluated: Any) -> None:
     with requests.Session() as session:
-        assert len(session.post(f"{url}/calibrate", json=SMALL, timeout=60).json()["predictions"]) == 3
+        assert len(session.post(f"{url}/calibrate", json=SMALL, timeout=600).json()["predictions"]) == 3
         for data in (pieces(BODY), io.BytesIO(BODY), BODY):
-            answer = session.post(f"{url}/evaluate", data=data, headers=JSON, timeout=60)
+            answer = session.post(f"{url}/evaluate", data=data, headers=JSON, timeout=600)
             assert (answer.status_code, answer.json()) == (200, evaluated)
-        assert session.get(f"{url}/measures", timeout=60).status_code == 200
-        assert session.head(f"{url}/measures", timeout=60).status_code == 200
+        assert session.get(f"{url}/measures", timeout=600).status_code == 200
+        assert session.head(f"{url}/measures", timeout=600).status_code == 200
 
 
 def test_requests_reads_a_large_answer_piece_by_piece(url: str, calibrated: Any) -> None:
-    with requests.post(f"{url}/calibrate", data=LARGE, headers=JSON, stream=True, timeout=60) as answer:
+    with requests.post(f"{url}/calibrate", data=LARGE, headers=JSON, stream=True, timeout=600) as answer:
         assert answer.headers["transfer-encoding"] == "chunked"
         assert json.loads(b"".join(answer.iter_content(1000))) == calibrated
 
@@ -108,10 +108,10 @@ def test_requests_uploads_a_file_to_the_page(url: str) -> None:
     rows = b"p,y\n" + b"".join(b"%f,%d\n" % row for row in zip(P[:200], Y[:200], strict=True))
     with requests.Session() as session:
         session.headers["Origin"] = url
-        token = re.search(r'name="csrf-token" content="([^"]+)"', session.get(f"{url}/ui/upload", timeout=60).text)
+        token = re.search(r'name="csrf-token" content="([^"]+)"', session.get(f"{url}/ui/upload", timeout=600).text)
         assert token is not None
         fields, files = {"csrf_token": token[1]}, {"file": ("rows.csv", rows, "text/csv")}
-        answer = session.post(f"{url}/ui/upload", data=fields, files=files, timeout=60)
+        answer = session.post(f"{url}/ui/upload", data=fields, files=files, timeout=600)
     assert (answer.status_code, answer.history[0].status_code) == (200, 303)
     assert "/ui/reports/" in answer.url
 
@@ -121,7 +121,7 @@ def test_requests_uploads_a_file_to_the_page(url: str) -> None:
 
 def by_urllib(url: str, data: Any, headers: dict[str, str]) -> Answer:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=600) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refused:
         with refused:
@@ -183,7 +183,7 @@ def test_aiohttp_sends_generators_files_and_packed_bodies(url: str, evaluated: A
     ids=["text", "openmetrics", "protobuf"],
 )
 def test_a_scrape_is_in_the_format_that_it_says_it_is(url: str, accept: str) -> None:
-    answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=60)
+    answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=600)
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
     assert families["calibrant_http_requests"].type == "counter"
@@ -205,7 +205,7 @@ def curl(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[str], bytes
 
     def run(*arguments: str, stdin: bytes | None = None) -> tuple[dict[str, Any], list[str], bytes]:
         command = ["curl", "-sS", "--max-time", "60", "-D", "heads", "-o", "out", "-w", "%{json}\n", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, timeout=90)
+        done = subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, timeout=600)
         assert done.returncode == 0, done.stderr
         heads = (tmp_path / "heads").read_text().strip().lower().split("\n\n")
         return json.loads(done.stdout.splitlines()[-1]), heads, (tmp_path / "out").read_bytes()

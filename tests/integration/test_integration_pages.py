@@ -51,7 +51,7 @@ def test_the_commands_of_the_page_of_the_protocol_print_the_shown_answers(servic
     for command, kind, expected in steps:
         here = command.replace("localhost:8000", service.url.removeprefix("http://"))
         run = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=60
+            ["bash", "-euo", "pipefail", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=600
         )
         assert run.returncode == 0, run.stderr
         said = _without_ids(run.stdout)
@@ -107,7 +107,7 @@ def test_a_transformer_fails_with_the_message_of_the_service(
     service: Stack, transformer: ModuleType, model: str, message: str
 ) -> None:
     async def ask() -> None:
-        async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=service.url, timeout=600) as http:
             await transformer.Calibrant(http, model).calibrate(PROBS)
 
     with pytest.raises(RuntimeError, match=message):

@@ -24,7 +24,7 @@ EVENT = {"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.
 def http(store: Store, shared_api: SharedApi) -> Iterator[httpx.Client]:
     monitored(store)
     rows = {"predictions": [0.1, 0.9] * 4, "labels": [0, 1, 1, 0] * 2, "method": "platt", "name": "m"}
-    with httpx.Client(base_url=shared_api.url(max_json_values=MOST), timeout=60) as http:
+    with httpx.Client(base_url=shared_api.url(max_json_values=MOST), timeout=600) as http:
         assert http.post("/maps", json=rows).status_code == 201
         yield http
 

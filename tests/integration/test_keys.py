@@ -52,7 +52,7 @@ def served(own_store: str, keys: ApiKeyStore, folder: Path) -> Iterator[list[str
 
 def _call(url: str, key: NewKey | str, method: str, path: str, body: object = None) -> httpx.Response:
     text = key if isinstance(key, str) else key.text
-    return httpx.request(method, url + path, json=body, headers={"Authorization": f"Bearer {text}"}, timeout=60)
+    return httpx.request(method, url + path, json=body, headers={"Authorization": f"Bearer {text}"}, timeout=600)
 
 
 def test_a_key_is_kept_as_a_digest_and_ends_once_revoked(keys: ApiKeyStore, own_store: str) -> None:
@@ -193,7 +193,7 @@ def test_without_the_link_nothing_from_memory_is_served(folder: Path) -> None:
         lost = _call(api, key, "GET", "/limits")
         assert lost.json()["type"] == "/problems/store-unavailable"
         assert lost.headers["retry-after"]
-        assert httpx.get(f"{api}/health/live", timeout=60).status_code == 200
+        assert httpx.get(f"{api}/health/live", timeout=600).status_code == 200
         os.kill(server.pid, signal.SIGCONT)
         until(lambda: _call(api, key, "GET", "/limits").status_code == 200)
 

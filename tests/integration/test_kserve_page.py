@@ -39,7 +39,7 @@ def _run(command: str, service: Stack) -> list[dict[str, Any]]:
     parts = [part for part in re.split(r"^(?=curl )", here, flags=re.MULTILINE) if part]
     answers = []
     for part in parts:
-        run = subprocess.run(["bash", "-c", part], capture_output=True, timeout=60, check=True)
+        run = subprocess.run(["bash", "-c", part], capture_output=True, timeout=600, check=True)
         answers.append(orjson.loads(run.stdout))
     return answers
 

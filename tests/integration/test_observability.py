@@ -51,7 +51,7 @@ class Collector(ThreadingHTTPServer):
         """The spans of the one trace, once all that are named have come."""
         spans: list[dict[str, Any]] = []
         while not set(names) <= {span["name"] for span in spans}:
-            span = self.spans.get(timeout=120)
+            span = self.spans.get(timeout=600)
             if span["trace"] == TRACE:
                 spans.append(span)
         return spans
@@ -95,7 +95,7 @@ class Observed:
 
     @contextlib.contextmanager
     def http(self) -> Iterator[httpx.Client]:
-        with httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60) as http:
+        with httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=600) as http:
             yield http
 
     def lines(self) -> list[dict[str, Any]]:
@@ -228,7 +228,7 @@ def test_a_refused_key_has_a_line_with_its_client_and_without_a_tenant(
     observed: Observed, method: str, path: str, route: str
 ) -> None:
     headers = {"X-Request-Id": f"refused-{route}", "X-Forwarded-For": "10.9.8.7, 192.0.2.7"}
-    assert httpx.request(method, observed.url + path, headers=headers, timeout=60).status_code == 401
+    assert httpx.request(method, observed.url + path, headers=headers, timeout=600).status_code == 401
     line = observed.line(f"refused-{route}", "request")
     assert (line["client"], line["route"], line["problem"]) == ("192.0.2.7", route, "unauthorized")
     assert not {"tenant", "key", "key_id"} & set(line)
@@ -241,7 +241,7 @@ def test_a_head_that_is_refused_counts_under_its_route(observed: Observed) -> No
     before = count()
     head = b"POST /calibrate?x HTTP/1.1\r\nHost: a\r\nHost: a\r\nX-Forwarded-For: 192.0.2.8\r\n\r\n"
     address = httpx.URL(observed.url)
-    with socket.create_connection((address.host, address.port or 80), timeout=60) as connection:
+    with socket.create_connection((address.host, address.port or 80), timeout=600) as connection:
         connection.sendall(head)
         assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
     assert count() == before + 1
@@ -256,7 +256,7 @@ def test_metrics_count_requests_rows_jobs_maps_and_workers(observed: Observed) -
     with observed.http() as http:
         _finished(observed, _fit(http, "counted").json()["id"])
         assert _fit(http, "inline", method="platt").status_code == 201
-    httpx.get(f"{observed.url}/maps/x", timeout=60)
+    httpx.get(f"{observed.url}/maps/x", timeout=600)
     after = observed.metrics()
 
     def gained(name: str, *labels: str) -> float:
@@ -304,9 +304,9 @@ def test_a_scrape_is_answered_while_the_store_is_away(folder: Path) -> None:
         running = started.enter_context(
             stack(host="127.0.0.1", port=0, data=folder / "away", log=log, redis_url=url, log_format="text")
         )
-        until(lambda: "calibrant_store_up 1.0" in httpx.get(f"{running.url}/metrics", timeout=60).text)
+        until(lambda: "calibrant_store_up 1.0" in httpx.get(f"{running.url}/metrics", timeout=600).text)
         stop(store, patience=20)
-        scraped = httpx.get(f"{running.url}/metrics", timeout=60)
+        scraped = httpx.get(f"{running.url}/metrics", timeout=600)
     assert scraped.status_code == 200
     assert "calibrant_store_up 0.0" in scraped.text
     assert "calibrant_maps" not in scraped.text

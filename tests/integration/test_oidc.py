@@ -76,7 +76,7 @@ def settings_of(issuer: TokenIssuer, redis_url: str = "unix:///nowhere", **chang
 def service_of(settings: Settings, *, needs_key: bool = False, outages: bool = False) -> Iterator[httpx.Client]:
     with (
         serving(settings, needs_key=needs_key, outages=outages) as url,
-        httpx.Client(base_url=url, timeout=60, trust_env=False) as api,
+        httpx.Client(base_url=url, timeout=600, trust_env=False) as api,
     ):
         yield api
 
@@ -560,7 +560,7 @@ def test_a_service_with_an_issuer_listens_everywhere_without_a_key_and_logs_no_t
             level="debug",
             inherited=patient() | variables,
         )
-        with running as service, httpx.Client(base_url=service.url, timeout=60) as api:
+        with running as service, httpx.Client(base_url=service.url, timeout=600) as api:
             until(lambda: ready(api))
             assert api.get("/maps").status_code == 401
             assert get(api, expired).status_code == 401

@@ -72,7 +72,7 @@ def service(folder: Path) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def recorded(service: Stack, seen: Answers) -> dict[str, Any]:
-    with httpx.Client(base_url=service.url, timeout=60) as http, Calibrant(service.url) as client:
+    with httpx.Client(base_url=service.url, timeout=600) as http, Calibrant(service.url) as client:
         return record(http, client.wait, lambda example, answer: seen.append((example, answer)))
 
 
@@ -142,7 +142,7 @@ def test_every_answer_is_of_the_documents_schema(recorded: dict[str, Any], seen:
 
 
 def test_a_call_that_only_reads_stores_nothing(recorded: dict[str, Any], service: Any) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         newest = [http.get(path, params={"limit": "1"}).json() for path in _STORED]
         answered = {example.call for example in _reading() if _sent(http, example).is_success}
         assert [http.get(path, params={"limit": "1"}).json() for path in _STORED] == newest

@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def api(server: RedisServer) -> Iterator[httpx.Client]:
-    with serving(Settings(server.url), outages=True) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(Settings(server.url), outages=True) as url, httpx.Client(base_url=url, timeout=600) as api:
         until(lambda: ready(api))
         yield api
 
@@ -60,7 +60,7 @@ def test_the_service_starts_before_its_store_and_is_ready_once_that_comes(tmp_pa
     with (
         redis_server(tmp_path, started=False) as server,
         serving(Settings(server.url), outages=True) as url,
-        httpx.Client(base_url=url, timeout=120) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
     ):
         assert api.get("/health/live").status_code == 200
         for path in ("/health/ready", "/maps", "/measures", "/limits", "/metrics"):
@@ -188,8 +188,8 @@ def test_a_store_without_answers_delays_no_probe_and_no_request_for_long(server:
     patience = 12.0
     with (
         serving(Settings(server.url, store_timeout=patience)) as url,
-        httpx.Client(base_url=url, timeout=120) as api,
-        httpx.Client(base_url=url, timeout=120) as prober,
+        httpx.Client(base_url=url, timeout=600) as api,
+        httpx.Client(base_url=url, timeout=600) as prober,
         ThreadPoolExecutor(100) as callers,
     ):
         until(lambda: ready(api))
@@ -238,7 +238,7 @@ def _timed(api: httpx.Client, path: str) -> tuple[httpx.Response, float]:
 
 def _timed_alone(url: str, path: str) -> tuple[httpx.Response, float]:
     # Not on connections that a hundred threads share: httpcore may close an idle one that was just given to a request.
-    with httpx.Client(base_url=url, timeout=120, verify=False) as api:
+    with httpx.Client(base_url=url, timeout=600, verify=False) as api:
         return _timed(api, path)
 
 
@@ -264,7 +264,7 @@ def test_a_busy_store_is_unavailable_until_it_answers(
     # Only MASTERDOWN, which refuses the link as well, is an outage to the service.
     with (
         serving(Settings(server.url), outages=kind == "MASTERDOWN") as url,
-        httpx.Client(base_url=url, timeout=120) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
     ):
         until(lambda: ready(api))
         _assert_refused_until_it_answers(kind, server, api, caplog)
@@ -296,7 +296,7 @@ def test_a_disk_that_cannot_be_written_refuses_changes_alone(tmp_path: Path) -> 
     with (
         redis_server(tmp_path / "r", *settings) as server,
         serving(Settings(server.url)) as url,
-        httpx.Client(base_url=url, timeout=120) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
         server.admin() as redis,
     ):
         assert _post(api).status_code == 201
@@ -322,20 +322,20 @@ def test_a_wrong_password_is_an_outage_that_names_its_kind_alone(
     with redis_server(tmp_path, "--requirepass", "the-right-one") as server:
         for login, kind in ((":the-wrong-one@", "WRONGPASS"), ("", "NOAUTH")):
             wrong = server.url.replace("127", f"{login}127")
-            with serving(Settings(wrong), outages=True) as url, httpx.Client(base_url=url, timeout=120) as api:
+            with serving(Settings(wrong), outages=True) as url, httpx.Client(base_url=url, timeout=600) as api:
                 assert_away(_post(api))
                 assert_away(api.get("/health/ready"))
             assert f"connection lost ({kind})" in caplog.text
         assert "-one" not in caplog.text
         right = server.url.replace("127", ":the-right-one@127")
-        with serving(Settings(right)) as url, httpx.Client(base_url=url, timeout=120) as api:
+        with serving(Settings(right)) as url, httpx.Client(base_url=url, timeout=600) as api:
             assert _post(api).status_code == 201
 
 
 def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> None:
     server.tell("ACL", "SETUSER", "calibrant", "on", ">pw", "~*", "&*", "+@all", "-config")
     named = server.url.replace("127", "calibrant:pw@127")
-    with serving(Settings(named)) as url, httpx.Client(base_url=url, timeout=120) as api:
+    with serving(Settings(named)) as url, httpx.Client(base_url=url, timeout=600) as api:
         assert _post(api).status_code == 201
 
 
@@ -349,7 +349,7 @@ def _started(url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _ended(api: subprocess.Popen[str]) -> tuple[int, str]:
-    _, output = api.communicate(timeout=120)
+    _, output = api.communicate(timeout=600)
     return api.returncode, output
 
 
@@ -381,7 +381,7 @@ def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> N
         server.kill()  # it knows the key again once it is back
         with (
             serving(Settings(server.url), needs_key=True, outages=True) as url,
-            httpx.Client(base_url=url, timeout=120) as api,
+            httpx.Client(base_url=url, timeout=600) as api,
         ):
             assert api.get("/health/live", headers={"Host": "calibrant.example"}).status_code == 200
             assert_away(api.get("/docs", headers={"Host": "calibrant.example"}))
@@ -403,7 +403,7 @@ def test_a_store_that_comes_minutes_late_is_found_as_soon_as_one_in_time(tmp_pat
     with (
         redis_server(tmp_path, started=False) as server,
         serving(Settings(server.url), outages=True) as url,
-        httpx.Client(base_url=url, timeout=120) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
     ):
         began = time.monotonic()
         while time.monotonic() - began < LATE_SECONDS:

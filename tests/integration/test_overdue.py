@@ -38,7 +38,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 def test_work_that_takes_much_longer_than_its_estimate_is_queued(
     redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as http:
         direct = [http.post(path, json=body).status_code for path, body in CALLS]
         assert direct == [201, 201, 200, 200]
         monkeypatch.setattr(jobs, "OVERDUE_SECONDS", -1.0)

@@ -258,7 +258,7 @@ def test_a_reader_may_calibrate_but_only_by_maps_of_its_tenant(redis: Redis, red
     owner = keys.create("o", tenant="one", scope="write").text
     reader = keys.create("r", tenant="one", scope="read").text
     other = keys.create("n", tenant="two", scope="write").text
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as http:
         http.headers["Authorization"] = f"Bearer {owner}"
         ref = _fit(http)
         with Visitor(url) as mine, Visitor(url) as theirs:

@@ -205,7 +205,7 @@ def _begun(url: str, sent: bytes, headers: dict[str, str]) -> Iterator[socket.so
     parts = urlsplit(url)
     lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 9000000", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=120) as connection:
+    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
         yield connection
 

@@ -44,7 +44,7 @@ def _result_of(page: str, module: str, service: Stack, folder: Path, then: str) 
         "DO_NOT_TRACK": "1",
     }
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "result.json").read_text())

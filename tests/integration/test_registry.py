@@ -65,7 +65,7 @@ def _at_once(work: list[Callable[[], httpx.Response]]) -> list[httpx.Response]:
     start = Barrier(len(work))
 
     def run(call: Callable[[], httpx.Response]) -> httpx.Response:
-        start.wait(timeout=120)
+        start.wait(timeout=600)
         return call()
 
     with ThreadPoolExecutor(len(work)) as threads:
@@ -324,20 +324,20 @@ def test_a_reader_of_an_alias_never_misses_while_it_is_moved_and_the_old_version
     done = Barrier(2)
 
     def promote() -> None:
-        with httpx.Client(base_url=service.url, timeout=60) as mine:
+        with httpx.Client(base_url=service.url, timeout=600) as mine:
             for version in range(2, 20):
                 _post(mine, name)
                 assert mine.put(f"/maps/{name}/aliases/champion", json={"version": version}).status_code == 200
                 assert mine.delete(f"/maps/{name}:{version - 1}").status_code == 204
-        done.wait(timeout=60)
+        done.wait(timeout=600)
 
     with ThreadPoolExecutor(1) as threads:
         promoted = threads.submit(promote)
         seen = []
         while done.n_waiting == 0 and not promoted.done():
             seen.append(body_of(http.get(f"/maps/{name}@champion"))["version"])
-        done.wait(timeout=60)
-        promoted.result(timeout=60)
+        done.wait(timeout=600)
+        promoted.result(timeout=600)
     assert seen == sorted(seen)
 
 
@@ -553,7 +553,7 @@ def test_a_list_read_while_others_write_has_each_map_once(service: Stack, http: 
     staying = [_post(http, name)["id"] for _ in range(12)]
 
     def churn() -> None:
-        with httpx.Client(base_url=service.url, timeout=60) as mine:
+        with httpx.Client(base_url=service.url, timeout=600) as mine:
             for _ in range(30):
                 mine.delete(f"/maps/{_post(mine, name)['id']}")
 

@@ -62,14 +62,14 @@ def test_every_link_of_every_page_leads_below_the_root_path(below: str) -> None:
     ids=["kept by the proxy", "removed by the proxy"],
 )
 def test_headers_and_the_openapi_document_name_the_root_path(below: str, sent: str) -> None:
-    with httpx.Client(base_url=below + sent, timeout=60) as http:
+    with httpx.Client(base_url=below + sent, timeout=600) as http:
         for _ in range(2):
             fitted = http.post("/maps", json=ROWS | {"method": "platt"})
             assert fitted.headers["location"].startswith(f"{ROOT}/maps/")
-            assert httpx.get(below + fitted.headers["location"], timeout=60).status_code == 200
+            assert httpx.get(below + fitted.headers["location"], timeout=600).status_code == 200
         pages = http.get("/maps", params={"limit": 1})
         assert pages.links["next"]["url"].startswith(f"{ROOT}/maps?")
-        assert httpx.get(below + pages.links["next"]["url"], timeout=60).status_code == 200
+        assert httpx.get(below + pages.links["next"]["url"], timeout=600).status_code == 200
         assert http.get("/openapi.json").json()["servers"] == [{"url": ROOT}]
         assert http.get("/health/ready").status_code == 200
         assert http.get("/v2/models/unknown").json().keys() == {"error"}

@@ -39,7 +39,7 @@ class Caller:
         media = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": media}
         while True:
-            response = httpx.request(method, self._url + path, json=body, headers=headers, timeout=60)
+            response = httpx.request(method, self._url + path, json=body, headers=headers, timeout=600)
             if response.status_code != 401:  # the process reads the new key soon
                 return response
 

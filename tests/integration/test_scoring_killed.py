@@ -45,7 +45,7 @@ def test_rows_are_lost_or_doubled_when_workers_are_killed_while_they_score(
     kills = 0
     with (
         serving(Settings(redis_url, sources=sources)) as url,
-        httpx.Client(base_url=url, timeout=60) as http,
+        httpx.Client(base_url=url, timeout=600) as http,
         supervisor(redis_url, tmp_path / "worker.log") as process,
     ):
         rows: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9] * 25, "labels": [0, 1, 0, 1] * 25}

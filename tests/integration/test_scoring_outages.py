@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 def api_of(settings: Settings, *, needs_key: bool = False, **headers: str) -> Iterator[httpx.Client]:
     with (
         serving(settings, needs_key=needs_key, outages=True) as url,
-        httpx.Client(base_url=url, timeout=120, headers=headers) as api,
+        httpx.Client(base_url=url, timeout=600, headers=headers) as api,
     ):
         yield api
 
@@ -186,7 +186,7 @@ def test_a_map_whose_alias_moves_as_the_store_falls_silent_answers_as_last_known
         assert apply(api, "spam") == second["id"]
         proxy.stop_after(Shared.changes())
         Store.of(redis).aliases.point("spam", "champion", 2, who=None, check=lambda _: None)
-        assert proxy.stopped.wait(120)
+        assert proxy.stopped.wait(600)
         headers: set[str] = set()
         while "calibrant-stale" not in headers:
             for ref, held in (("spam@champion", first), ("spam", second)):
@@ -340,7 +340,7 @@ def test_a_key_works_while_the_store_is_away_until_it_expires_or_its_revocation_
         for ref in ("spam", "nothing"):
             assert_away(calibrate(api, ref, **keys.headers(keys.other.text)))
         assert calibrate(api, "spam", **keys.headers(keys.own.text[:-1])).status_code == 401
-        visit = httpx.post(f"{api.base_url}/calibrate", headers={"Cookie": "calibrant=x"}, json={}, timeout=120)
+        visit = httpx.post(f"{api.base_url}/calibrate", headers={"Cookie": "calibrant=x"}, json={}, timeout=600)
         assert_away(visit)  # sessions are in the store
         assert api.get("/measures").status_code == 200
         assert_away(api.get("/maps"))

@@ -61,7 +61,7 @@ def test_a_password_is_nowhere_to_be_read_while_the_store_is_there_and_while_it_
         running = stack(
             host="127.0.0.1", port=0, data=tmp_path, log=file, redis_url=url, level="debug", log_format="json"
         )
-        with running as served, httpx.Client(base_url=served.url, timeout=60) as api:
+        with running as served, httpx.Client(base_url=served.url, timeout=600) as api:
             until(lambda: ready(api))
             with Calibrant(served.url) as client:
                 assert client.fit("pl", client.upload(P, Y).id, timeout=600).method == "pl"

@@ -34,7 +34,7 @@ def fitted() -> calibrant.CalibrationMap:
 
 @pytest.fixture(scope="module")
 def reference(service: Stack, fitted: calibrant.CalibrationMap) -> str:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         answer = http.post("/maps/import", json={"document": fitted.to_document(), "name": "evaluated-segments"})
         return f"{body_of(answer, 201)['name']}:1"
 

@@ -63,7 +63,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer, str]]:
 def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, RedisServer, str]) -> None:
     master, replica, url = servers
     with (
-        contextlib.closing(connect(url, timeout=120)) as client,
+        contextlib.closing(connect(url, timeout=600)) as client,
         serving(Settings(url), outages=True) as served,
         httpx.Client(base_url=served, timeout=600) as api,
     ):
@@ -100,7 +100,7 @@ def test_workers_go_on_at_the_new_master(servers: tuple[RedisServer, RedisServer
         supervisor(url, tmp_path / "worker.log"),
     ):
         assert answered(lambda: api.post("/maps", json=fit, headers=waits)).status_code == 201
-        with contextlib.closing(connect(url, timeout=120)) as client:
+        with contextlib.closing(connect(url, timeout=600)) as client:
             client.set("last", "")
             assert client.wait(1, 0) == 1
         master.kill()

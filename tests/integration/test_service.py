@@ -36,7 +36,9 @@ def test_a_batch_is_evaluated_fitted_and_calibrated_from_end_to_end(client: Cali
     before = client.evaluate(unseen.id)
     assert before.measures["ece"].value == calibrant.evaluate(P[1500:], Y[1500:]).measures["ece"].value
     seen: list[str] = []
-    stored = client.fit("pl3", fit_half.id, name="end-to-end", timeout=60, progress=lambda job: seen.append(job.status))
+    stored = client.fit(
+        "pl3", fit_half.id, name="end-to-end", timeout=600, progress=lambda job: seen.append(job.status)
+    )
     assert seen[-1] == "succeeded"
     assert (stored.name, stored.version, stored.method, stored.n) == ("end-to-end", 1, "pl3", 1500)
     local = calibrant.load(stored.document)
@@ -61,7 +63,7 @@ def test_a_fit_in_the_service_is_the_fit_in_a_notebook(client: Calibrant) -> Non
         "pl": {"folds": 5, "candidates": [1, 2, 3]},
     }
     for method, options in wanted.items():
-        stored = client.fit(method, batch.id, options=options, seed=3, timeout=60)
+        stored = client.fit(method, batch.id, options=options, seed=3, timeout=600)
         local = calibrant.fit(method, PROBS, LABELS, seed=3, **options)
         np.testing.assert_allclose(client.calibrate(stored.id, PROBS), local.apply(PROBS), atol=1e-12)
         assert stored.reduction == "confidence"

@@ -35,7 +35,7 @@ def maps() -> dict[str, calibrant.SetMap]:
 
 @pytest.fixture(scope="module")
 def stored(service: Stack, maps: dict[str, calibrant.SetMap]) -> dict[str, str]:
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         documents = {name: {"document": fitted.to_document()} for name, fitted in maps.items()}
         return {name: body_of(http.post("/maps/import", json=own), 201)["id"] for name, own in documents.items()}
 

@@ -43,7 +43,7 @@ def stored(service: Stack) -> dict[str, str]:
         "random": ROWS | {"method": "aps", "options": {"randomised": True}},
         "group": ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()},
     }
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=600) as http:
         return {name: body_of(http.post("/maps", json=fit), 201)["id"] for name, fit in fits.items()}
 
 

@@ -112,7 +112,7 @@ def _begun(visitor: Visitor, stated: int, content: bytes = _HEAD) -> socket.sock
     lines = ["POST /ui/upload HTTP/1.1", f"Host: {parts.netloc}", f"Origin: http://{parts.netloc}"]
     lines += ["Content-Type: multipart/form-data; boundary=x", f"X-CSRF-Token: {token}", f"Content-Length: {stated}"]
     lines += [f"Cookie: {cookies}"] if cookies else []
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
+    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
     connection.sendall("\r\n".join([*lines, "", ""]).encode() + content)
     return connection
 

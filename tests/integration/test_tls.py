@@ -47,12 +47,12 @@ class TlsProxy:
 
     def __enter__(self) -> TlsProxy:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(120)
+        self._server = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(600)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(120)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(600)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -86,7 +86,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +118,14 @@ def test_the_service_works_over_tls_with_certificates_of_both_sides(port: int, c
     options = "&".join(f"ssl_{name}={certificates}/{file}" for name, file in FILES.items())
     for host in ("127.0.0.1", "localhost"):
         away = serving(Settings(f"rediss://{host}:{port}/0?{options}"), outages=host == "localhost")
-        with away as url, httpx.Client(base_url=url, timeout=120) as api:
+        with away as url, httpx.Client(base_url=url, timeout=600) as api:
             if host == "127.0.0.1":
                 until(lambda: ready(api))
                 assert api.post("/batches", json=BATCH).status_code == 201
             else:  # the certificate is another host's
                 assert_away(api.get("/health/ready"))
     unchecked = f"rediss://localhost:{port}/0?{options}&ssl_check_hostname=false"
-    with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=120) as api:
+    with serving(Settings(unchecked)) as url, httpx.Client(base_url=url, timeout=600) as api:
         until(lambda: ready(api))
 
 
@@ -135,7 +135,7 @@ def test_workers_work_over_tls(port: int, certificates: Path, tmp_path: Path) ->
     fit = BATCH | {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5, "method": "platt"}
     with (
         serving(Settings(store)) as url,
-        httpx.Client(base_url=url, timeout=60) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
         supervisor(store, tmp_path / "worker.log"),
     ):
         until(lambda: ready(api))
@@ -148,6 +148,6 @@ def test_a_certificate_of_an_unknown_authority_is_an_outage_that_says_why(
     port: int, certificates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = serving(Settings(f"rediss://127.0.0.1:{port}/0"), outages=True)
-    with away as url, httpx.Client(base_url=url, timeout=120) as api:
+    with away as url, httpx.Client(base_url=url, timeout=600) as api:
         assert_away(api.get("/health/ready"))
     assert "certificate verify failed" in caplog.text

@@ -208,5 +208,5 @@ def test_the_program_of_the_page_prints_what_it_says(service: Stack, tmp_path: P
     with Calibrant(service.url) as client:
         name = client.fit("isotonic", predictions=points, labels=[0, 0, 0, 0, 1, 0, 1, 1], name="triton-page").name
     here = program.replace("localhost:8000", service.url.removeprefix("http://")).replace('"churn"', f'"{name}"')
-    run = subprocess.run([sys.executable, "-c", here], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", here], capture_output=True, text=True, timeout=600)
     assert (run.returncode, run.stdout) == (0, printed), run.stderr

@@ -54,7 +54,7 @@ class _Held:
         self.slots.take(self._taken)
 
     def go_on(self) -> None:
-        httpx.get(f"{self.url}/given-back", timeout=60).raise_for_status()
+        httpx.get(f"{self.url}/given-back", timeout=600).raise_for_status()
 
     def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         return httpx.post(self.url + path, json=body, timeout=600)
@@ -119,7 +119,7 @@ def test_work_on_stored_rows_waits_and_takes_effect_once(redis_url: str) -> None
         service.go_on()
         for path, answer in answers.items():
             assert answer.result().is_success, (path, answer.result().text)
-        maps = httpx.get(f"{service.url}/maps", timeout=60).json()["items"]
+        maps = httpx.get(f"{service.url}/maps", timeout=600).json()["items"]
         assert [record["version"] for record in maps if record["name"] == "waited"] == [1]
 
 
@@ -155,7 +155,7 @@ def test_a_client_that_goes_away_leaves_the_line(redis_url: str) -> None:
         service.hold()
         place = urlsplit(service.url)
         head = f"POST /evaluate HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
-        with socket.create_connection((str(place.hostname), place.port or 80), timeout=120) as connection:
+        with socket.create_connection((str(place.hostname), place.port or 80), timeout=600) as connection:
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: service.slots.n_waiting == 1)
         until(lambda: service.slots.n_waiting == 0)
@@ -184,7 +184,7 @@ def test_a_client_that_does_not_read_its_response_holds_no_slot(redis_url: str) 
         body = orjson.dumps({"map": service.post("/maps", fit).json()["id"], "predictions": [0.123456789] * 1_000_000})
         place = urlsplit(service.url)
         head = f"POST /calibrate HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
-        with socket.create_connection((str(place.hostname), place.port or 80), timeout=120) as connection:
+        with socket.create_connection((str(place.hostname), place.port or 80), timeout=600) as connection:
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             assert connection.recv(12) == b"HTTP/1.1 200"
             assert service.post("/evaluate", HEAVY).status_code == 200

@@ -56,7 +56,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "worker.log"
 
 
-def until(redis: Redis, what: Callable[[], Any], seconds: float = 300.0) -> Any:
+def until(redis: Redis, what: Callable[[], Any], seconds: float = 600.0) -> Any:
     """The first value of ``what`` that is true; looks whenever a command of nothing is over."""
     deadline = time.monotonic() + seconds
     while not (outcome := what()):
@@ -305,7 +305,7 @@ def test_a_stopping_supervisor_returns_its_job_to_the_queue(
     with supervisor(redis_url, log, "--drain-seconds", "0.3") as process:
         until(redis, lambda: runs(store, job, 1))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        assert process.wait(600) == 0
     stored = store.jobs.get(job.id)
     assert (stored.status, stored.losses) == ("queued", 0)
     assert read_supervisors(redis) == []
@@ -328,7 +328,7 @@ def own(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 @pytest.mark.slow
 def test_a_store_that_pauses_costs_no_job_a_run(own: tuple[str, subprocess.Popen[bytes]], log: Path) -> None:
     url, server = own
-    with contextlib.closing(connect(url, timeout=120)) as redis, supervisor(url, log) as process:
+    with contextlib.closing(connect(url, timeout=600)) as redis, supervisor(url, log) as process:
         store = Store.of(redis)
         job = endless(store)
         until(redis, lambda: runs(store, job, 1))
@@ -373,7 +373,7 @@ def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
         answer = api.post("/maps", json=rows | {"method": method}, headers={"Prefer": "respond-async"})
         return store.jobs.get(answer.json()["id"]).queue
 
-    with serving(Settings(redis_url, gpu_seconds=0.01)) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(Settings(redis_url, gpu_seconds=0.01)) as url, httpx.Client(base_url=url, timeout=600) as api:
         assert queue_of(api, "pl") == FITS
         # Which queues a worker takes says what it is: here there is no GPU to have.
         with supervisor(redis_url, log, "--queues", "fits-gpu"):
@@ -382,7 +382,7 @@ def test_a_fit_that_is_worth_a_gpu_goes_where_one_is_alive_and_no_other_does(
             assert queue_of(api, "platt") == FITS
             until(redis, lambda: any(job.queue == GPU_FITS and job.status == "succeeded" for job in _jobs(store)))
         assert queue_of(api, "pl") == FITS
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=60) as api:
+    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as api:
         announce(redis, WorkersRecord(id="a", host="h", pid=1, device="cuda", queues=[GPU_FITS], processes=1))
         assert queue_of(api, "pl") == FITS  # too small
 

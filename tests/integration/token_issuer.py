@@ -119,7 +119,7 @@ class TokenIssuer(ThreadingHTTPServer):
         """The status and body of a response."""
         answer = self.answers.get(path)
         if answer == "stall":
-            self.resume.wait(60)
+            self.resume.wait(600)
             return 503, b""
         if isinstance(answer, int):
             return answer, b""

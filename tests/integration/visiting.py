@@ -20,7 +20,7 @@ class Visitor(httpx.Client):
     """A browser without scripts: it keeps cookies, tells its origin and follows nothing by itself."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(base_url=url, timeout=120, headers={"Origin": url}, **options)
+        super().__init__(base_url=url, timeout=600, headers={"Origin": url}, **options)
 
     def sign_in(self, key: str, to: str = "/ui/maps") -> httpx.Response:
         """Send the form with a key."""

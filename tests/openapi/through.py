@@ -62,7 +62,7 @@ class GeneratedClient(httpx.BaseTransport):
         wanted = headers.get("accept", "*/*")
         headers["accept"] = JSON if wanted == "*/*" else wanted
         if wanted not in ("*/*", JSON):
-            with httpx.Client(timeout=60) as http:
+            with httpx.Client(timeout=600) as http:
                 return http.send(request)
         function = self._functions[name]
         hints = typing.get_type_hints(function)

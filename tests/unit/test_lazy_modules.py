@@ -34,7 +34,7 @@ class Stopped(importlib.abc.Loader):
         return self.loader.create_module(spec)
     def exec_module(self, module):
         begun.set()
-        if not finished.wait(100):
+        if not finished.wait(600):
             raise ImportError("no thread finished")
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
@@ -51,7 +51,7 @@ assert name not in sys.modules
 sys.meta_path.insert(0, Finder())
 importing = threading.Thread(target=importlib.import_module, args=[name])
 importing.start()
-assert begun.wait(100)
+assert begun.wait(600)
 
 rng = np.random.default_rng(0)
 P = rng.random(60)
@@ -91,7 +91,7 @@ print(json.dumps(answers))
 
 
 def _answers(name: str) -> Any:
-    ended = subprocess.run([sys.executable, "-c", _RUN, name], capture_output=True, text=True, check=False, timeout=300)
+    ended = subprocess.run([sys.executable, "-c", _RUN, name], capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 

@@ -51,7 +51,7 @@ class Receiver:
         for answer in answers:
             self.answers.put(answer)
 
-    def next(self, seconds: float = 120.0) -> Got:
+    def next(self, seconds: float = 600.0) -> Got:
         return self.got.get(timeout=seconds)
 
 

@@ -50,7 +50,7 @@ class Gate:
             self._left -= 1
             if self._left <= 0:
                 self.reached.set()
-                self.opened.wait(120)
+                self.opened.wait(600)
 
 
 def _killed(proxy: Proxy, redis: Redis, http: httpx.Client, pid: int, name: str, columns: dict[str, str]) -> Any:

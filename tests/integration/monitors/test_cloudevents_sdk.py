@@ -62,7 +62,7 @@ def send(mode: str, api: httpx.Client) -> Callable[..., dict[str, Any]]:
             {"type": f"com.calibrant.{kind}", "source": "/shop", "id": name, **attributes}, data
         )
         url = api.base_url.join("/monitors/m/events")
-        answer = requests.post(str(url), data=body, headers=headers, timeout=60)
+        answer = requests.post(str(url), data=body, headers=headers, timeout=600)
         assert answer.status_code == 200, answer.text
         return {field: value for field, value in answer.json().items() if value}
 

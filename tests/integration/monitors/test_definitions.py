@@ -25,7 +25,7 @@ _LABELS = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
 @pytest.fixture
 def api(redis: Redis, shared_api: SharedApi) -> Iterator[httpx.Client]:
     """An API that may send webhooks."""
-    with httpx.Client(base_url=shared_api.url(webhook_hosts=_HOSTS), timeout=60) as http:
+    with httpx.Client(base_url=shared_api.url(webhook_hosts=_HOSTS), timeout=600) as http:
         yield http
 
 

@@ -191,7 +191,7 @@ def _never(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
 
 
 def assert_over(receiver: Receiver) -> None:
-    assert receiver.over.wait(120)
+    assert receiver.over.wait(600)
 
 
 def _slowly(receiver: Receiver) -> Callable[[BaseHTTPRequestHandler], None]:
@@ -573,7 +573,7 @@ BODY: dict[str, Any] = {"name": "live", "hooks": [PAGER]}
 @pytest.fixture
 def admitting(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
     settings = Settings(redis_url, webhook_hosts=NAME)
-    with serving(settings) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with serving(settings) as url, httpx.Client(base_url=url, timeout=600) as http:
         yield http
 
 

@@ -68,7 +68,7 @@ def test_nothing_is_left_of_a_monitor_that_is_deleted_while_its_event_is_sent(st
 def test_a_hook_is_tested_while_its_monitor_is_deleted(redis: Redis, redis_url: str) -> None:
     with (
         serving(Settings(redis_url, webhook_hosts="receiver.test")) as url,
-        httpx.Client(base_url=url, timeout=60) as api,
+        httpx.Client(base_url=url, timeout=600) as api,
         ThreadPoolExecutor(4) as threads,
     ):
         for _ in range(20):

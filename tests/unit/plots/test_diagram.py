@@ -295,7 +295,7 @@ def test_matplotlib_reads_no_font_of_the_system_and_writes_nothing(tmp_path: Pat
     home.mkdir(mode=0o500)
     environment = {"HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[3] / "library"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(home.iterdir()) == []

@@ -16,7 +16,7 @@ async def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:
 
     def first() -> None:
         begun.set()
-        assert go_on.wait(120)
+        assert go_on.wait(600)
         drawn.append("first")
 
     queue = DrawingQueue()
@@ -35,7 +35,7 @@ async def test_a_drawing_beyond_the_queue_is_refused_with_retry_after() -> None:
     go_on = threading.Event()
 
     queue = DrawingQueue(most=2)
-    waiting = [asyncio.create_task(queue.draw(LOCAL, lambda: go_on.wait(120))) for _ in range(2)]
+    waiting = [asyncio.create_task(queue.draw(LOCAL, lambda: go_on.wait(600))) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(Busy) as refused:
         await queue.draw(LOCAL, lambda: True)
@@ -75,7 +75,7 @@ async def test_a_tenant_fills_at_most_half_of_the_line() -> None:
     go_on = threading.Event()
 
     queue = DrawingQueue(most=4)
-    waiting = [asyncio.create_task(queue.draw(ONE, lambda: go_on.wait(120))) for _ in range(2)]
+    waiting = [asyncio.create_task(queue.draw(ONE, lambda: go_on.wait(600))) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(Busy, match="the limit of 2 pictures"):
         await queue.draw(ONE, lambda: True)
@@ -90,7 +90,7 @@ async def test_a_picture_that_is_given_up_while_it_waits_leaves_the_place_to_the
 
     def first() -> None:
         begun.set()
-        assert go_on.wait(120)
+        assert go_on.wait(600)
 
     queue = DrawingQueue()
     drawing = asyncio.create_task(queue.draw(ONE, first))
