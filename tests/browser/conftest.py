@@ -58,7 +58,7 @@ def stored(service: Stack) -> Mapping[str, str]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium without a window. It ends with the folder: while it runs, no other event loop can run in this thread."""
-    expect.set_options(timeout=120_000)
+    expect.set_options(timeout=600_000)
     with sync_playwright() as playwright:
         path = find_chromium(playwright.chromium)
         with playwright.chromium.launch(executable_path=path, args=flags()) as browser:

@@ -29,7 +29,7 @@ class Visits:
     def open(self, **options: Any) -> Page:
         """A page of a new visitor; ``options`` are those of a context, such as ``java_script_enabled``."""
         context = self._browser.new_context(base_url=self._url, **options)
-        context.set_default_timeout(120_000)
+        context.set_default_timeout(600_000)
         self._contexts.append(context)
         context.on("console", self._console)
         context.on("weberror", lambda error: self.misdeeds.append(f"error: {error.error}"))

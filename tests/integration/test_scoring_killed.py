@@ -32,7 +32,7 @@ def _staged(root: Path, job: str) -> int:
 
 
 @pytest.mark.slow
-def test_rows_are_lost_or_doubled_when_workers_are_killed_while_they_score(
+def test_no_rows_are_lost_or_doubled_when_workers_are_killed_while_they_score(
     redis: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "root"

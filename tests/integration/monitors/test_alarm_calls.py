@@ -56,10 +56,9 @@ def test_a_drift_is_detected_reported_and_corrected_automatically(
     until(redis, lambda: send(api, "/maps/scores/aliases/champion", method="GET")["version"] == 2)
     calibrated = send(api, "/calibrate", {"map": "scores@champion", "predictions": [0.5]})["predictions"]
     assert calibrated[0] == pytest.approx(0.73, abs=0.03)
-    # The alias is moved before that is noted.
-    until(redis, lambda: send(api, "/monitors/m/audit", method="GET")["items"][0]["action"] == "evidence-restarted")
-    audit = send(api, "/monitors/m/audit", method="GET")["items"]
-    assert [entry["action"] for entry in audit] == [
+    # The alias is moved before that is noted, and the alarm may be cleared soon after.
+    audit = until(redis, lambda: (entries := send(api, "/monitors/m/audit", method="GET")["items"])[3:] and entries)
+    assert [entry["action"] for entry in audit[-4:]] == [
         "evidence-restarted",
         "alias-moved",
         "challenger-proposed",

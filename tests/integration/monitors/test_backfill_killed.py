@@ -96,7 +96,7 @@ def running(
 
 
 @pytest.mark.slow
-def test_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
+def test_no_rows_are_lost_or_doubled_when_workers_are_killed_during_a_backfill(
     redis: Redis, running: tuple[Proxy, httpx.Client, int]
 ) -> None:
     proxy, http, worker = running
