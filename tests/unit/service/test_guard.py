@@ -104,22 +104,22 @@ async def test_a_late_answer_is_replaced_and_the_work_continues() -> None:
     assert ended == [True]
 
 
-async def test_an_answer_that_has_begun_has_no_deadline() -> None:
-    messages: list[Any] = []
+def test_an_answer_that_has_begun_has_no_deadline() -> None:
+    async def main() -> list[Any]:
+        messages: list[Any] = []
 
-    async def send(message: Message) -> None:
-        messages.append(message.get("status", message.get("body")))
+        async def send(message: Message) -> None:
+            messages.append(message.get("status", message.get("body")))
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        passed = asyncio.Event()
-        # Set behind the guard's own alarm, which was set for an earlier moment.
-        asyncio.get_running_loop().call_later(0.03, passed.set)
-        await passed.wait()
-        await send({"type": "http.response.body", "body": b"end"})
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await asyncio.sleep(1.0)
+            await send({"type": "http.response.body", "body": b"end"})
 
-    await _guard(app)(_scope(), _whole_body, send)
-    assert messages == [200, b"end"]
+        await _guard(app)(_scope(), _whole_body, send)
+        return messages
+
+    assert _timed(main) == [200, b"end"]
 
 
 def test_a_tenant_holds_at_most_half_of_the_memory() -> None:
@@ -247,23 +247,26 @@ def test_a_body_is_not_slow_because_the_application_is() -> None:
     assert _timed(main) == [200]
 
 
-async def test_a_request_without_body_gets_the_timeout_and_its_work_the_disconnect() -> None:
-    statuses: list[Any] = []
-    seen: list[bool] = []
-    refused = asyncio.Event()
+def test_a_request_without_body_gets_the_timeout_and_its_work_the_disconnect() -> None:
+    async def main() -> tuple[list[Any], list[bool]]:
+        statuses: list[Any] = []
+        seen: list[bool] = []
+        refused = asyncio.Event()
 
-    async def send(message: Message) -> None:
-        statuses.append(message.get("status"))
-        if message["type"] == "http.response.body":
-            refused.set()
+        async def send(message: Message) -> None:
+            statuses.append(message.get("status"))
+            if message["type"] == "http.response.body":
+                refused.set()
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(Guard.is_over(scope))
-        await refused.wait()
-        seen.append(Guard.is_over(scope))
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            seen.append(Guard.is_over(scope))
+            await refused.wait()
+            seen.append(Guard.is_over(scope))
 
-    await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
-    assert (statuses, seen) == ([503, None], [False, True])
+        await _guard(app)({**_scope(), "method": "GET"}, _whole_body, send)
+        return statuses, seen
+
+    assert _timed(main) == ([503, None], [False, True])
 
 
 @pytest.mark.parametrize(("caller", "at_once"), [(LOCAL, 2), (ONE, 1)])
