@@ -46,7 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register what measures the durations of tests."""
+    """Register what measures the durations of tests, and let tests interrupt what they start."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a run in the background of a shell; children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_Durations(config), "durations")
 
 
