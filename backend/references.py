@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -21,7 +22,6 @@ from backend.kinds.classes import CLASSES, compared_models, map_record, read_ope
 from backend.kinds.sets import SetFitRequest
 from backend.requester import Requester
 from backend.settings import shared_setting
-from backend.sources import Sources, opened
 from backend.store.chores import Chore, schedule
 from backend.store.errors import UnknownSource
 from backend.store.jobs.runs import Run
@@ -47,6 +47,7 @@ from calibrant.distributed.accumulation import GatheredRows
 from calibrant.distributed.arrow import Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import SourceContent, gather, gather_models
+from calibrant.distributed.storage import Storage, storage_of
 from calibrant.distributed.target import Scoring
 from calibrant.io.errors import InvalidField
 from calibrant.io.roots import check_path
@@ -65,7 +66,44 @@ from schemas.sources import (
     SourceFiles,
     SourceRows,
     SourceTarget,
+    read_declarations,
 )
+
+# --- Sources that an administrator declares: roots below which a tenant's requests name files
+
+
+class Sources:
+    """The sources of a service, as seen by one tenant."""
+
+    def __init__(self, setting: str, tenant: str) -> None:
+        self._declared, self._tenant = _declared(setting), tenant
+
+    @classmethod
+    def of_environment(cls, tenant: str) -> Sources:
+        """The sources of a worker, whose supervisor writes the setting to the environment of its tasks."""
+        return cls(shared_setting("sources"), tenant)
+
+    def find(self, name: str, *, write: bool = False, pointer: str = "/source/source") -> SourceDeclaration:
+        """Return a source that the tenant may use; raises ``UnknownSource``, also for one of other tenants."""
+        source = self._declared.get(name)
+        if source is None or (source.tenants is not None and self._tenant not in source.tenants):
+            raise UnknownSource("is not a source of this service that the tenant may use", pointer)
+        if write and not source.write:
+            raise UnknownSource("is a source that may only be read", pointer)
+        return source
+
+
+def opened(source: SourceDeclaration) -> Storage:
+    """Open the storage of a source."""
+    return storage_of(source.root, endpoint=source.endpoint, region=source.region)
+
+
+@lru_cache(maxsize=8)
+def _declared(setting: str) -> dict[str, SourceDeclaration]:
+    return read_declarations(setting)
+
+
+# --- Evaluations, fits and batch scoring of rows in the files of a source; all are jobs, which read the files
 
 #: The estimate of a job whose rows nobody has counted, in seconds: others pass it in the queue.
 ESTIMATED_SECONDS = 60.0
