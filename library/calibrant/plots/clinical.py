@@ -18,6 +18,7 @@ from calibrant.plots.panel import (
     Plot,
     count,
     decimal,
+    draw_borders,
     half_window_of,
     level_in,
     level_text,
@@ -38,7 +39,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
             panel.between(p, data["low"], data["high"], "band")
             if "inner_low" in data:
                 panel.between(p, data["inner_low"], data["inner_high"], look.tint)
-        panel.borders(p, data["low"], data["high"], look.colour)
+        draw_borders(panel, p, data["low"], data["high"], look)
     panel.line(p, data["calibrated"], look.colour, width=2.0, dash=look.dash)
 
 

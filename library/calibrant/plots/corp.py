@@ -15,6 +15,7 @@ from calibrant.plots.panel import (
     Panel,
     Plot,
     decimal,
+    draw_borders,
     half_window_of,
     level_in,
     percent,
@@ -33,7 +34,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
         if look.hatch is None:
             panel.between(p, data["band_low"], data["band_high"], "band")
         else:
-            panel.borders(p, data["band_low"], data["band_high"], look.colour)
+            draw_borders(panel, p, data["band_low"], data["band_high"], look)
     start, end = values(data["start"]), values(data["end"])
     height = values(data["calibrated"])
     panel.line(np.stack([start, end], axis=1).ravel(), np.repeat(height, 2), look.colour, width=1.6, dash=look.dash)

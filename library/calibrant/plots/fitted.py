@@ -17,6 +17,7 @@ from calibrant.plots.panel import (
     Panel,
     Plot,
     decimal,
+    draw_borders,
     half_window_of,
     level_in,
     plain_mark,
@@ -38,7 +39,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
         panel.between(p, data["low"], data["high"], "band")
     panel.between(p, p, calibrated, None if look.hatch else look.tint, hatch=look.hatch, stroke=look.tint)
     if data["low"] is not None:
-        panel.borders(p, data["low"], data["high"], look.colour)
+        draw_borders(panel, p, data["low"], data["high"], look)
     panel.line(p, calibrated, look.colour, width=2.0, dash=look.dash)
     knots, heights = knots_of(data)
     if len(knots):

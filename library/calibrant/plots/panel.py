@@ -77,11 +77,6 @@ class Panel:
         """Draw a line through points."""
         self.canvas.line([self.at(x, y)], colour, width=width, dash=dash, clip=self._clip(width))
 
-    def borders(self, x: Values, low: Values, high: Values, colour: Role) -> None:
-        """Draw the two borders of a band."""
-        for border in (low, high):
-            self.line(x, border, colour, width=0.9, dash=BORDER)
-
     def pieces(
         self, x: Values, y: Values, colour: Role, *, width: float = 1.0, dash: tuple[float, ...] | None = None
     ) -> None:
@@ -476,6 +471,12 @@ class Plot:
     diagonal: bool = True
     mark: Callable[[Data, Look], Key] = dashed_mark
     shared: tuple[Key, ...] = (CALIBRATED,)
+
+
+def draw_borders(panel: Panel, x: Values, low: Values, high: Values, look: Look) -> None:
+    """Draw the two borders of a band."""
+    for border in (low, high):
+        panel.line(x, border, look.colour, width=0.9, dash=BORDER)
 
 
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
