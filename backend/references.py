@@ -55,8 +55,9 @@ from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import map_of, report_of
 from calibrant.reports.operations import ClassEvaluation, report_document
+from schemas.base import Document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
-from schemas.jobs import FINAL, JobRecord
+from schemas.jobs import FINAL, JobRecord, Kind
 from schemas.maps import FitOptions, FitSpec, MapRecord
 from schemas.sources import (
     DatasetOptions,
@@ -215,6 +216,12 @@ def _place(offence: Offence) -> Offence | None:
     return offence if named or not offence.pointer else None
 
 
+def queue_files(requester: Requester, kind: Kind, spec: Document) -> JobRecord:
+    """Queue a job that reads files of a source."""
+    with place_for_job(requester) as job_id:
+        return queue(requester, kind, job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+
+
 @traced("work")
 def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> JobRecord:
     """Queue an evaluation of the rows of a source."""
@@ -231,8 +238,7 @@ def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOpti
     _tried(check, source, checked, [fitted for _, fitted in operation.maps])
     how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
     spec = request.spec.model_copy(update={**how, "class_names": checked.class_names})
-    with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "evaluate", spec)
 
 
 @traced("work")
@@ -246,8 +252,7 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
 
     how = {name: getattr(options, name) for name in ("scale", "weights_kind", "class_names")}
     spec = _tried(compared, source, options).spec.model_copy(update={"source": source, **how})
-    with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "evaluate", spec)
 
 
 @traced("work")
@@ -269,8 +274,7 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     requester.store.charges.check_maps()
     fields = request.options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
     spec = FitSpec(**{**fields, "source": source}, batch=None, created_by=requester.who)
-    with place_for_job(requester) as job_id:
-        return queue(requester, "fit", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "fit", spec)
 
 
 @traced("work")
@@ -290,8 +294,7 @@ def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
     scale = SimpleNamespace(scale=options.scale or fitted.scale)
     _tried(lambda rows: fitted.check(rows.predictions), options.source, scale, [fitted])
     spec = ScoringSpec(map=held.id, source=options.source, target=target, scale=options.scale)
-    with place_for_job(requester) as job_id:
-        return queue(requester, "score", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "score", spec)
 
 
 # --- Options that depend on the classes, which are tried on example rows before anybody reads the files

@@ -163,7 +163,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     equal.
     """
     check_outcomes(cells)
-    scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    scale = cells.rows_per_weight
     w, s = (cells.cumulative_w * scale).tolist(), (cells.cumulative_wy * scale).tolist()
     with step(0, 3):
         following = _following(w, s)
