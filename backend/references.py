@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -21,7 +22,6 @@ from backend.kinds.classes import CLASSES, compared_models, map_record, read_ope
 from backend.kinds.sets import SetFitRequest
 from backend.requester import Requester
 from backend.settings import shared_setting
-from backend.sources import Sources, opened
 from backend.store.chores import Chore, schedule
 from backend.store.errors import UnknownSource
 from backend.store.jobs.runs import Run
@@ -47,6 +47,7 @@ from calibrant.distributed.accumulation import GatheredRows
 from calibrant.distributed.arrow import Columns, check_order
 from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import SourceContent, gather, gather_models
+from calibrant.distributed.storage import Storage, storage_of
 from calibrant.distributed.target import Scoring
 from calibrant.io.errors import InvalidField
 from calibrant.io.roots import check_path
@@ -54,8 +55,9 @@ from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import map_of, report_of
 from calibrant.reports.operations import ClassEvaluation, report_document
+from schemas.base import Document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
-from schemas.jobs import FINAL, JobRecord
+from schemas.jobs import FINAL, JobRecord, Kind
 from schemas.maps import FitOptions, FitSpec, MapRecord
 from schemas.sources import (
     DatasetOptions,
@@ -65,7 +67,44 @@ from schemas.sources import (
     SourceFiles,
     SourceRows,
     SourceTarget,
+    read_declarations,
 )
+
+# --- Sources that an administrator declares: roots below which a tenant's requests name files
+
+
+class Sources:
+    """The sources of a service, as seen by one tenant."""
+
+    def __init__(self, setting: str, tenant: str) -> None:
+        self._declared, self._tenant = _declared(setting), tenant
+
+    @classmethod
+    def of_environment(cls, tenant: str) -> Sources:
+        """The sources of a worker, whose supervisor writes the setting to the environment of its tasks."""
+        return cls(shared_setting("sources"), tenant)
+
+    def find(self, name: str, *, write: bool = False, pointer: str = "/source/source") -> SourceDeclaration:
+        """Return a source that the tenant may use; raises ``UnknownSource``, also for one of other tenants."""
+        source = self._declared.get(name)
+        if source is None or (source.tenants is not None and self._tenant not in source.tenants):
+            raise UnknownSource("is not a source of this service that the tenant may use", pointer)
+        if write and not source.write:
+            raise UnknownSource("is a source that may only be read", pointer)
+        return source
+
+
+def opened(source: SourceDeclaration) -> Storage:
+    """Open the storage of a source."""
+    return storage_of(source.root, endpoint=source.endpoint, region=source.region)
+
+
+@lru_cache(maxsize=8)
+def _declared(setting: str) -> dict[str, SourceDeclaration]:
+    return read_declarations(setting)
+
+
+# --- Evaluations, fits and batch scoring of rows in the files of a source; all are jobs, which read the files
 
 #: The estimate of a job whose rows nobody has counted, in seconds: others pass it in the queue.
 ESTIMATED_SECONDS = 60.0
@@ -177,6 +216,12 @@ def _place(offence: Offence) -> Offence | None:
     return offence if named or not offence.pointer else None
 
 
+def queue_files(requester: Requester, kind: Kind, spec: Document) -> JobRecord:
+    """Queue a job that reads files of a source."""
+    with place_for_job(requester) as job_id:
+        return queue(requester, kind, job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+
+
 @traced("work")
 def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOptions) -> JobRecord:
     """Queue an evaluation of the rows of a source."""
@@ -193,8 +238,7 @@ def queue_evaluation(requester: Requester, arrays: Arrays, options: EvaluateOpti
     _tried(check, source, checked, [fitted for _, fitted in operation.maps])
     how = {"source": source, "scale": checked.scale, "weights_kind": checked.weights_kind}
     spec = request.spec.model_copy(update={**how, "class_names": checked.class_names})
-    with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "evaluate", spec)
 
 
 @traced("work")
@@ -208,8 +252,7 @@ def queue_comparison(requester: Requester, arrays: Arrays, options: CompareOptio
 
     how = {name: getattr(options, name) for name in ("scale", "weights_kind", "class_names")}
     spec = _tried(compared, source, options).spec.model_copy(update={"source": source, **how})
-    with place_for_job(requester) as job_id:
-        return queue(requester, "evaluate", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "evaluate", spec)
 
 
 @traced("work")
@@ -231,8 +274,7 @@ def queue_fit(requester: Requester, arrays: Arrays, options: FitOptions) -> JobR
     requester.store.charges.check_maps()
     fields = request.options.model_dump(exclude={"prediction_kind", "batch", "keep_batch"})
     spec = FitSpec(**{**fields, "source": source}, batch=None, created_by=requester.who)
-    with place_for_job(requester) as job_id:
-        return queue(requester, "fit", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "fit", spec)
 
 
 @traced("work")
@@ -252,8 +294,7 @@ def queue_scoring(requester: Requester, options: DatasetOptions) -> JobRecord:
     scale = SimpleNamespace(scale=options.scale or fitted.scale)
     _tried(lambda rows: fitted.check(rows.predictions), options.source, scale, [fitted])
     spec = ScoringSpec(map=held.id, source=options.source, target=target, scale=options.scale)
-    with place_for_job(requester) as job_id:
-        return queue(requester, "score", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "score", spec)
 
 
 # --- Options that depend on the classes, which are tried on example rows before anybody reads the files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backend.batches import find_rows
 from backend.kinds import Arrays, inline_bytes
@@ -12,10 +12,11 @@ from backend.telemetry.observed import traced
 from calibrant.core.errors import InvalidOption
 from calibrant.core.features import Features
 from calibrant.core.inputs import check_named_event
+from calibrant.core.reductions import Event
+from calibrant.decisions.segments import SegmentOptions, search
+from calibrant.measures.intervals import Resampling
+from calibrant.measures.multicalibration import error_of, independent_event
 from schemas.segments import MulticalibrationOptions, SegmentsOptions
-
-if TYPE_CHECKING:
-    from calibrant.core.reductions import Event
 
 #: Estimated seconds per row and feature of a search, and per row and resample of the error.
 _SEARCH, _RESAMPLE = 1e-6, 1e-7
@@ -24,8 +25,6 @@ _SEARCH, _RESAMPLE = 1e-6, 1e-7
 @traced("work")
 def search_segments(requester: Requester, arrays: Arrays, options: SegmentsOptions) -> dict[str, Any]:
     """Find segments of the rows in which the mean label differs from the mean prediction."""
-    from calibrant.decisions.segments import SegmentOptions, search
-
     event, features = _rows(requester, arrays, options, _SEARCH, options.max_order)
     names = ("max_order", "n_bins", "min_rows", "n_segments", "confidence", "held_out", "seed")
     return search(event, features, SegmentOptions.read(*(getattr(options, name) for name in names))).to_dict()
@@ -34,9 +33,6 @@ def search_segments(requester: Requester, arrays: Arrays, options: SegmentsOptio
 @traced("work")
 def multicalibration(requester: Requester, arrays: Arrays, options: MulticalibrationOptions) -> dict[str, Any]:
     """Measure the largest miscalibration over segments of the features."""
-    from calibrant.measures.intervals import Resampling
-    from calibrant.measures.multicalibration import error_of
-
     event, features = _rows(requester, arrays, options, _RESAMPLE * (1 + (options.resamples or 0)), options.max_depth)
     names = ("max_depth", "max_values", "min_rows", "n_segments", "ties")
     resampling = None if options.resamples is None else Resampling.read(None, options.resamples, options.seed)
@@ -52,8 +48,6 @@ def _rows(
     order: int,
 ) -> tuple[Event, Features]:
     """Return the event and the features of the rows; the work takes ``seconds`` for each row and ``order`` features."""
-    from calibrant.measures.multicalibration import independent_event
-
     rows = find_rows(requester, arrays, options)
     features = rows.predictions.features
     if features is None:

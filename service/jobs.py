@@ -5,28 +5,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from typing import Any, TypeVar
 
-from fastapi import Response
+from fastapi import Request, Response
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from backend.kinds import Arrays
 from backend.store.errors import UnknownJob
 from backend.store.jobs.backlog import wait_for_job
 from backend.store.jobs.runs import StoredJobEvent, is_event_id
 from backend.store.server.connection import UNAVAILABLE
+from schemas.base import Document
 from schemas.jobs import FINAL, JobRecord
 from schemas.problem_table import problem
 from schemas.problems import Problem
 from service.context import Context, answer
 from service.errors import InvalidField, of_header
+from service.formats.body import read_payload
 from service.formats.media import EVENT_STREAM
+from service.formats.options import read_options
 from service.problems import respond
 from service.threads import run_in_thread
 
-# --- The response to a request that created a job
+Options = TypeVar("Options", bound=Document)
+
+# --- The response to a request that may create a job
 
 #: Seconds after which a job is checked even without a notification, in case its worker is lost.
 LOOK_SECONDS = 5.0
+
+
+async def respond_on_rows(
+    request: Request,
+    here: Context,
+    model: type[Options],
+    work: Callable[[Context, Arrays, Options], dict[str, Any] | JobRecord],
+) -> Response:
+    """Read rows and their options, and respond with what ``work`` returns for them, or with the job that it queues."""
+    payload = await read_payload(request, here.settings)
+    options = read_options(payload, model)
+    return await respond_with_answer(here, await run_in_thread(work, here, payload.arrays, options))
+
+
+async def respond_with_answer(here: Context, result: dict[str, Any] | JobRecord) -> Response:
+    """The response with an answer, or that of the job which creates it."""
+    return await settle(here, result) if isinstance(result, JobRecord) else answer(result)
 
 
 async def settle(

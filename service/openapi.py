@@ -17,6 +17,7 @@ from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel, TypeAdapter
 
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
+from calibrant.sets.fitting import SET_METHODS
 from schemas.audit import MAX_NOTE
 from schemas.diagrams import PictureReport
 from schemas.evaluations import BySizePicture, CostPlanePicture
@@ -24,6 +25,7 @@ from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
+from schemas.sources import ScoredAnswer
 from service.calls import Body, Call, Schema
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
@@ -439,7 +441,6 @@ def add_choices(schemas: Schema) -> None:
     from calibrant.distributions.calibrators import DISTRIBUTION_METHODS
     from calibrant.distributions.measures import DISTRIBUTION_MEASURES
     from calibrant.measures.catalogue import MEASURES
-    from calibrant.sets.fitting import SET_METHODS
     from service.pictures import PICTURED
 
     known = {
@@ -512,7 +513,6 @@ def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
 def exact_result(schemas: Schema) -> None:
     """Describe the result of a job: the map of a fit, the report of an evaluation, or what was written or counted."""
     from schemas.backfills import BackfillAnswer  # with the monitors, which a start does not load
-    from schemas.sources import ScoredAnswer
 
     reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "DistributionReportAnswer", "PictureReport")]
     add_model(PictureReport, schemas)

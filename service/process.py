@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -30,8 +30,9 @@ from backend.store.server.connection import (
 )
 from backend.store.sessions import SessionStore
 from backend.telemetry.tracing import open_tracer
-from service.callers import Keyring
-from service.drawing import DrawingQueue
+from service.callers import LOCAL, Caller, Keyring
+from service.errors import busy
+from service.guard import MeanPace, Turns
 from service.issuer import IssuerMetrics, open_issuer
 from service.last_known import LastKnown
 from service.metrics import StoreMetrics
@@ -39,10 +40,59 @@ from service.rates import Rates
 from service.scoring import ScoringProcess
 from service.sessions import Sessions
 from service.settings import Settings
-from service.shares import Spools, Streams
+from service.shares import Exhausted, Shares, Spools, Streams
 
 if TYPE_CHECKING:
     from backend.monitors.answers import MonitorCache
+
+# --- The drawing queue: pictures are drawn one at a time in a thread, because drawing holds the GIL
+
+T = TypeVar("T")
+
+#: Maximum number of waiting requests; waiting uses no thread.
+MOST_WAITING = 100
+
+
+class DrawingQueue:
+    """Runs the drawing work of a process, one picture at a time; tenants take turns."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        self._shares = Shares(most)
+        self._turns = Turns(1)
+        self._pace = MeanPace()
+
+    async def draw(self, caller: Caller, work: Callable[[], T]) -> T:
+        """Run drawing work when it is its turn; raises ``Busy`` if too much is waiting."""
+        try:
+            self._shares.take(caller)
+        except Exhausted as full:
+            detail = f"{full.holder} has reached the limit of {full.most} pictures waiting to be drawn"
+            raise busy(detail, self._pace.seconds(full.most, 1), of_tenant=full.of_tenant) from full
+        try:
+            await self._turns.take(caller)
+            began = time.monotonic()
+            try:
+                return await run_in_threadpool(work)
+            finally:
+                self._pace.add(time.monotonic() - began)
+                self._turns.give_back(caller)
+        finally:
+            self._shares.give_back(caller)
+
+    async def warm(self) -> None:
+        """Import what drawing needs, so that the first picture is as fast as the others."""
+        await self.draw(LOCAL, _load)
+
+
+def _load() -> None:
+    from calibrant.plots import engine
+    from calibrant.reports import html
+
+    html.load()
+    engine.load()
+
+
+# --- The shared state of one API process: connections, and API keys and maps in memory
 
 #: Seconds that the start waits for the store; afterwards the service starts without it.
 _START_SECONDS = 1.0

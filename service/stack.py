@@ -23,6 +23,7 @@ import typer
 from backend.settings import variable_of
 from backend.store.errors import EmbeddedStoreFailed
 from backend.store.processes import spawn, stop
+from backend.store.server.connection import connect
 from backend.store.server.embedded import HELD, embedded, make_data_folder
 from service.settings import is_loopback
 
@@ -200,7 +201,6 @@ def _refuse_open_bind(host: str, redis_url: str) -> None:
     if is_loopback(host):
         return
     from backend.store.api_keys import ApiKeyStore
-    from backend.store.server.connection import connect
 
     with contextlib.closing(connect(redis_url)) as redis:
         if not ApiKeyStore(redis).any():

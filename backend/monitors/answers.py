@@ -16,7 +16,7 @@ from scipy.special import kolmogorov, ndtri
 from backend.kinds import take_slot_for
 from backend.kinds.classes import read_stored_batch
 from backend.monitors.adaptive_levels import read_adaptive
-from backend.monitors.class_shift import NOT_YET
+from backend.monitors.class_shift import NOT_YET, estimate_shift, read_label_shift
 from backend.monitors.definitions import current_map_of
 from backend.monitors.estimates import (
     LEVEL,
@@ -28,7 +28,6 @@ from backend.monitors.estimates import (
 )
 from backend.monitors.evidence import first_bucket
 from backend.monitors.kinds import kind_of_monitor, measure_keys, read_rows
-from backend.monitors.label_shift import estimate_shift, read_label_shift
 from backend.monitors.online_maps import read_online
 from backend.monitors.outcomes import delay_quantiles
 from backend.monitors.readings import ReadingsCache

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from backend.held_map import HeldMap
-from backend.jobs import place_for_job, queue
 from backend.monitors.definitions import current_map_of
 from backend.monitors.ingestion import (
     LISTED_ONCE,
@@ -30,7 +29,7 @@ from backend.monitors.ingestion import (
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.row_tables import check_schema, rows_of_table
 from backend.monitors.rows import MOST_NAMED, REASONS, MonitorRows, What, Why
-from backend.references import ESTIMATED_SECONDS, check_files, in_request, scan_of
+from backend.references import check_files, in_request, queue_files, scan_of
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
 from backend.store.jobs.runs import Run
@@ -75,8 +74,7 @@ def queue_backfill(requester: Requester, name: str, options: BackfillOptions) ->
     _check_width(options.source.columns, kind_of_monitor(record).width)
     current_map_of(requester, record)
     spec = BackfillSpec(monitor=record.id, name=record.name, source=options.source)
-    with place_for_job(requester) as job_id:
-        return queue(requester, "backfill", job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)
+    return queue_files(requester, "backfill", spec)
 
 
 def content_of(columns: MonitorColumns) -> What:

@@ -15,10 +15,18 @@ import numpy as np
 
 from backend.kinds.classes import map_record
 from backend.monitors.forecasts import ForecastMonitor
-from backend.monitors.outcomes import PREDICTION, Apply, DecidedPredictions, Entries, reduce_rows
+from backend.monitors.outcomes import (
+    PREDICTION,
+    WAITING_PREDICTION,
+    Apply,
+    DecidedPredictions,
+    Entries,
+    Tallies,
+    by_bucket,
+    reduce_rows,
+)
 from backend.monitors.readings import ReadingsCache, reading_of
-from backend.monitors.rows import Why, Whys, check_labels, check_predictions
-from backend.monitors.sets import CountedSets, entries_of_sets, set_type
+from backend.monitors.rows import Mask, Why, Whys, check_labels, check_predictions
 from calibrant.calibrators import FitContext, Fitting
 from calibrant.core.batch import Batch, Integers, read_batch
 from calibrant.core.cells import Floats
@@ -40,12 +48,59 @@ from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Extent, Measure, MeasureRequest, answers, unfinished
 from calibrant.monitoring.event_tally import Gain, gain
 from calibrant.monitoring.evidence import Evidence, evidence, log_factors, log_weights
-from calibrant.monitoring.tally import CELLS, Tally, tally_of
+from calibrant.monitoring.tally import CELLS, Tally, place, tally_of, tally_of_keys
 from schemas.base import MINUTE
 from schemas.maps import FitSpec, MapRecord
 from schemas.monitor_answers import MeasureReading, PlainFields, Readings, ReliabilityReading, RowsReading
 from schemas.monitor_rules import CoverageRule
 from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
+
+# --- Prediction sets of monitors, which wait for their labels as bits and are counted by whether they have them
+
+
+def set_type(n_classes: int) -> np.dtype[Any]:
+    """The layout of a waiting set of classes, one bit each; ``base`` is group * ``FOLDS`` + fold."""
+    members = ("members", "u1", ((n_classes + 7) // 8,))
+    return np.dtype([("kind", "u1"), ("bucket", "<u4"), ("time", "<f8"), ("base", "<u4"), members])
+
+
+def entries_of_sets(members: Floats, times: Floats, bucket: int, base: Integers) -> Entries:
+    """The entries of sets ``(n, K)`` of 0 and 1 with their ``times`` and ``base (n,)``; ``bucket`` is in seconds."""
+    entries = np.zeros(len(times), set_type(members.shape[1]))
+    entries["kind"], entries["time"], entries["base"] = WAITING_PREDICTION, times, base
+    entries["bucket"], entries["members"] = times // bucket, np.packbits(members != 0.0, axis=1)
+    return entries
+
+
+@dataclass(frozen=True)
+class CountedSets:
+    """Sets ready to be counted, as predictions of their ``nominal`` coverage of the event that they have the label."""
+
+    entries: Entries
+    nominal: float
+
+    def of(self, entries: Entries) -> CountedSets:
+        """Sets of the same monitor with these entries."""
+        return replace(self, entries=entries)
+
+    def tallies(self, chosen: Mask, labels: Floats) -> Tallies:
+        """The tallies of the chosen rows with their ``labels (n,)``, by time bucket. O(n)."""
+        rows, classes = self.entries[chosen], labels[chosen].astype(np.int64)
+        if not len(rows):
+            return {}
+        bits = rows["members"][np.arange(len(rows)), classes // 8]
+        covered = (bits >> (7 - classes % 8).astype(np.uint8)) & 1
+        p = np.full(len(rows), self.nominal)
+        keys = ((rows["base"].astype(np.int64) * CELLS + place(p)) * 2 + covered).astype(np.uint32)
+        return {bucket: (tally_of_keys(keys[at], p[at]), None) for bucket, at in by_bucket(rows["bucket"])}
+
+    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
+        """Nothing: tallies of waiting rows are for estimates without labels, which sets do not have."""
+        del begin, end
+        return {}
+
+
+# --- What the rows of a monitor are, by the kind of its predictions: how they are counted, measured and drawn
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from backend.command_options import LogFormat, LogLevel, option, start_log, with_settings
+from backend.settings import SharedSettings
 from service.commands.api import Host
 from service.settings import ScoringSettings
 
@@ -50,7 +51,6 @@ def host(
 ) -> None:
     """Serve maps without a store, in the protocols of KServe, Vertex AI and SageMaker, and by POST /calibrate."""
     gc.disable()  # importing creates no garbage; saves a tenth of the start-up time
-    from backend.settings import SharedSettings
     from service.hosts.app import HostApp, HostProcess, vertex_routes
     from service.hosts.files import UnusableMap, read_maps
     from service.listener import Listener

@@ -7,10 +7,8 @@ from fastapi import Request, Response
 from backend.coverage import evaluate_sets
 from schemas.coverage import CoverageAnswer, CoverageBody, CoverageOptions
 from service.calls import OF_ROWS, Call, Calls, Sample, rows
-from service.context import Here, answer
-from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.threads import run_in_thread
+from service.context import Here
+from service.jobs import respond_on_rows
 
 calls = Calls("evaluate")
 
@@ -49,6 +47,4 @@ async def post_coverage(request: Request, here: Here) -> Response:
     ``alpha``, the answer has the size-stratified violation and the class-conditional gap. Intervals are those of
     Clopper and Pearson; each holds alone.
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, CoverageOptions)
-    return answer(await run_in_thread(evaluate_sets, here, payload.arrays, options))
+    return await respond_on_rows(request, here, CoverageOptions, evaluate_sets)

@@ -8,10 +8,8 @@ from backend.decisions import decide
 from calibrant.decisions.thresholds import CRITERIA
 from schemas.decisions import DecideBody, DecideOptions, DecisionCurveAnswer, DecisionThresholdAnswer
 from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
-from service.context import Here, answer
-from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.threads import run_in_thread
+from service.context import Here
+from service.jobs import respond_on_rows
 
 calls = Calls("evaluate")
 
@@ -76,6 +74,4 @@ async def post_decisions(request: Request, here: Here) -> Response:
     >>> best.threshold, best.measures["cost"].interval is not None
     (0.2, True)
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, DecideOptions)
-    return answer(await run_in_thread(decide, here, payload.arrays, options))
+    return await respond_on_rows(request, here, DecideOptions, decide)

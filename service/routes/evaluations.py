@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
 from fastapi import Request, Response
 
 from backend.evaluations import compare_or_queue, evaluate_or_queue
+from backend.kinds import Arrays
 from calibrant.decisions.thresholds import CRITERIA
 from schemas.evaluations import (
     CompareBody,
@@ -31,16 +36,19 @@ from service.calls import (
     Sample,
     rows,
 )
-from service.context import Here, answer
+from service.context import Context, Here
 from service.formats.body import read_payload
+from service.formats.format import Payload
 from service.formats.media import HTML, JSON
 from service.formats.options import read_options, read_options_of_kind
 from service.headers import choose, read_header
-from service.jobs import settle
-from service.reports import report_response
+from service.jobs import respond_with_answer
+from service.reports import ReportOptions, report_response
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")
+
+Options = TypeVar("Options", bound=ReportOptions)
 
 #: Options of several batches or maps, and those that a report chooses.
 _SEVERAL = ("batches", "maps", "correction", "of")
@@ -163,15 +171,8 @@ async def evaluate(request: Request, here: Here) -> Response:
     >>> client.distribution_report_html([0.0, 1.0, 3.0], mean=[0.0, 0.0, 2.0], variance=[1.0, 1.0, 4.0])[:15]
     '<!doctype html>'
     """
-    kind = choose(read_header(request, b"accept"), (JSON, HTML))
-    payload = await read_payload(request, here.settings)
-    options = read_options_of_kind(payload, EvaluateOptions, EvaluateDistributionOptions)
-    if kind == HTML:
-        return await report_response(here, payload.arrays, options)
-    evaluated = await run_in_thread(evaluate_or_queue, here, payload.arrays, options)
-    response = await settle(here, evaluated) if isinstance(evaluated, JobRecord) else answer(evaluated)
-    response.headers["Vary"] = "Accept"
-    return response
+    read = partial(read_options_of_kind, model=EvaluateOptions, distributions=EvaluateDistributionOptions)
+    return await _respond(request, here, read, evaluate_or_queue)
 
 
 @calls.add(
@@ -231,12 +232,21 @@ async def compare(request: Request, here: Here) -> Response:
     >>> client.comparison_report_html(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)[:15]
     '<!doctype html>'
     """
+    return await _respond(request, here, partial(read_options, model=CompareOptions), compare_or_queue)
+
+
+async def _respond(
+    request: Request,
+    here: Context,
+    read: Callable[[Payload], Options],
+    work: Callable[[Context, Arrays, Options], dict[str, Any] | JobRecord],
+) -> Response:
+    """Respond with the report of ``work`` as JSON, with its job, or with a page; ``read`` reads the options."""
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)
-    options = read_options(payload, CompareOptions)
+    options = read(payload)
     if kind == HTML:
         return await report_response(here, payload.arrays, options)
-    compared = await run_in_thread(compare_or_queue, here, payload.arrays, options)
-    response = await settle(here, compared) if isinstance(compared, JobRecord) else answer(compared)
+    response = await respond_with_answer(here, await run_in_thread(work, here, payload.arrays, options))
     response.headers["Vary"] = "Accept"
     return response

@@ -7,10 +7,8 @@ from fastapi import Request, Response
 from backend.grades import grade_tests
 from schemas.grades import GradesAnswer, GradesBody, GradesOptions
 from service.calls import OF_ROWS, Call, Calls, ClientMethod, Sample, rows
-from service.context import Here, answer
-from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.threads import run_in_thread
+from service.context import Here
+from service.jobs import respond_on_rows
 
 calls = Calls("grades")
 
@@ -65,6 +63,4 @@ async def post_grades(request: Request, here: Here) -> Response:
     >>> round(result.grades[0].jeffreys_p, 5)
     0.03577
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, GradesOptions)
-    return answer(await run_in_thread(grade_tests, here, payload.arrays, options))
+    return await respond_on_rows(request, here, GradesOptions, grade_tests)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import Request, Response
 
 from backend.monitors.alarms import acknowledge, find_alarms
@@ -162,11 +164,7 @@ async def get_proposal(name: str, request: Request, here: Here) -> Response:
 )
 async def post_acceptance(name: str, request: Request, here: Here) -> Response:
     """Make the challenger the next version of its name and move the alias to it; fails if the alias was moved since."""
-    await read_no_fields(request, here.settings)
-    require = Conditions.of(request.headers).require
-    record = await run_in_thread(here.store.monitors.get, name)
-    proposal = await run_in_thread(accept, here.store, record, here.who, now().timestamp(), require)
-    return answer(proposal.model_dump())
+    return await _decided(name, request, here, accept)
 
 
 @calls.add(
@@ -181,10 +179,14 @@ async def post_acceptance(name: str, request: Request, here: Here) -> Response:
 )
 async def post_rejection(name: str, request: Request, here: Here) -> Response:
     """Reject the challenger; its map is kept under its id, without a name."""
+    return await _decided(name, request, here, reject)
+
+
+async def _decided(name: str, request: Request, here: Context, decide: Callable[..., Proposal]) -> Response:
     await read_no_fields(request, here.settings)
     require = Conditions.of(request.headers).require
     record = await run_in_thread(here.store.monitors.get, name)
-    proposal = await run_in_thread(reject, here.store, record, here.who, now().timestamp(), require)
+    proposal = await run_in_thread(decide, here.store, record, here.who, now().timestamp(), require)
     return answer(proposal.model_dump())
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.recommendations import recommend_or_queue
-from schemas.jobs import JobRecord
 from schemas.recommendations import RecommendationAnswer, RecommendBody, RecommendOptions
 from service.calls import LABELS, OF_ENDED_JOBS, OF_QUEUED_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
-from service.context import Here, answer
-from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.jobs import settle
-from service.threads import run_in_thread
+from service.context import Here
+from service.jobs import respond_on_rows
 
 calls = Calls("evaluate")
 
@@ -43,7 +39,4 @@ async def post_recommendations(request: Request, here: Here) -> Response:
     >>> result.method, len(result.candidates)
     ('spline', 5)
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, RecommendOptions)
-    recommended = await run_in_thread(recommend_or_queue, here, payload.arrays, options)
-    return await settle(here, recommended) if isinstance(recommended, JobRecord) else answer(recommended)
+    return await respond_on_rows(request, here, RecommendOptions, recommend_or_queue)

@@ -14,10 +14,8 @@ from schemas.segments import (
     SegmentsOptions,
 )
 from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
-from service.context import Here, answer
-from service.formats.body import read_payload
-from service.formats.options import read_options
-from service.threads import run_in_thread
+from service.context import Here
+from service.jobs import respond_on_rows
 
 calls = Calls("segments")
 
@@ -50,9 +48,7 @@ async def post_segments(request: Request, here: Here) -> Response:
     >>> [(segment.conditions[0].category, segment.gap) for segment in result.segments]
     [('b', 0.25)]
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, SegmentsOptions)
-    return answer(await run_in_thread(search_segments, here, payload.arrays, options))
+    return await respond_on_rows(request, here, SegmentsOptions, search_segments)
 
 
 @calls.add(
@@ -80,6 +76,4 @@ async def post_multicalibration(request: Request, here: Here) -> Response:
     >>> result.segment, round(result.value, 3)
     ({'site': 'b'}, 4.472)
     """
-    payload = await read_payload(request, here.settings)
-    options = read_options(payload, MulticalibrationOptions)
-    return answer(await run_in_thread(multicalibration, here, payload.arrays, options))
+    return await respond_on_rows(request, here, MulticalibrationOptions, multicalibration)

@@ -12,8 +12,7 @@ from fastapi import Depends, Request, Response
 from backend.store.sessions import page_token
 from service.context import Context, context_of
 from service.threads import run_in_thread
-from service.web.environment import render
-from service.web.visitor import Visitor, is_of_htmx, known, visitor_of
+from service.web.visitor import Visitor, is_of_htmx, known, render, visitor_of
 
 # --- A request for a page
 

@@ -2,23 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+import orjson
 from redis import Redis
 from redis.client import Pipeline
 
+from backend.store.api_keys import is_live
 from backend.store.audit import AuditTrail
 from backend.store.clock import seconds, stamp
 from backend.store.errors import UnknownAlias, UnknownMapReference
 from backend.store.formats import read_stored
-from backend.store.keyspace import Keyspace
+from backend.store.keyspace import DEFAULT_TENANT, Keyspace, Shared
 from backend.store.link import Invalidation, announce
 from backend.store.registry.maps import facet, is_name, next_version, read_map, unknown_map, write_summary
-from backend.store.registry.promoters import promoters
 from backend.store.server.connection import transact
 from schemas.aliases import AliasRecord, StoredAlias
 from schemas.audit import AuditFact, Promoter
+from schemas.keys import KeyRecord, TokenMapping, scopes_of
+
+# --- Who can move an alias: API keys, holders of tokens with some claims, and monitors by themselves
+
+
+def promoters(pipe: Pipeline, keys: Keyspace, name: str, alias: str) -> list[Promoter] | None:
+    """Everyone who can move an alias, as read and watched by ``pipe``; None if every local caller can."""
+    pipe.watch(Shared.api_keys(), Shared.token_mapping(), keys.monitor_definitions())  # type: ignore[no-untyped-call]
+    stored = cast(list[bytes], pipe.hvals(Shared.api_keys()))
+    mapping = cast("bytes | None", pipe.get(Shared.token_mapping()))
+    monitors = cast(list[bytes], pipe.hvals(keys.monitor_definitions()))
+    if not stored and mapping is None:
+        return None
+    tokens = [] if mapping is None else _of_tokens(read_stored(TokenMapping, mapping), keys.tenant)
+    return [*_of_keys(stored, keys.tenant), *tokens, *_of_monitors(monitors, name, alias)]
+
+
+def _of_keys(stored: Iterable[bytes], tenant: str) -> list[Promoter]:
+    """The valid keys of a tenant that grant it, oldest first."""
+    own = [data for data in stored if orjson.loads(data).get("tenant") == tenant]
+    records = sorted((read_stored(KeyRecord, data) for data in own), key=lambda record: record.created_at)
+    return [
+        Promoter(id=record.id, name=record.name, scope=record.scope)
+        for record in records
+        if "maps:promote" in scopes_of(record.scope) and any(map(is_live, record.secrets))
+    ]
+
+
+def _of_tokens(mapping: TokenMapping, tenant: str) -> list[Promoter]:
+    """The claims of tokens that grant it in a tenant."""
+    if not mapping.tenant_claim and tenant != DEFAULT_TENANT:
+        return []
+    own = {mapping.tenant_claim: tenant} if mapping.tenant_claim else {}
+    return [
+        Promoter(kind="tokens", issuer=mapping.issuer, scope=scope, claims={mapping.scopes_claim: value} | own)
+        for value, scope in mapping.scopes.items()
+        if "maps:promote" in scopes_of(scope)
+    ]
+
+
+def _of_monitors(stored: Iterable[bytes], name: str, alias: str) -> list[Promoter]:
+    """The monitors that move this alias by themselves."""
+    from schemas.monitors import PROMOTING, StoredMonitor
+
+    # Definitions without one of these words need not be read.
+    words = [f'"{policy}"'.encode() for policy in PROMOTING]
+    records = (read_stored(StoredMonitor, data) for data in stored if any(word in data for word in words))
+    return [
+        Promoter(kind="monitor", id=record.id, name=record.name)
+        for record in records
+        if record.recalibration.promotes
+        and record.recalibration.alias == alias
+        and (record.recalibration.name or record.name if record.map is None else record.map.partition("@")[0]) == name
+    ]
+
 
 # --- Aliases: each points at one version and is moved atomically, with a revision
 

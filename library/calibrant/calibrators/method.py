@@ -301,7 +301,7 @@ class CurveFits:
         """Fit a curve; a rank that is never or always correct gets (k + 1/2) / (m + 1) for k of m correct."""
         if self.reduction != "classwise":
             cells = event.cells
-            counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+            counted = cells.rows_per_weight
             positives, mass = float(cells.cumulative_wy[-1]) * counted, cells.mass * counted
             if not 0.0 < positives < mass:
                 return Constant((positives + 0.5) / (mass + 1.0))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+import calibrant
 from calibrant.cli.exits import Refused, errors_in_a_line
 from calibrant.cli.options import read_json
 from calibrant.cli.output import STANDARD, bar, say
@@ -30,8 +31,6 @@ class Engine(NamedTuple):
 
     def function(self, name: str, /) -> Callable[..., Any]:
         """Return the function of the library with this name, or the method of the client with the same arguments."""
-        import calibrant
-
         function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
         return function
 

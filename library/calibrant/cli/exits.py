@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import typer
 
-from calibrant.core.errors import Offence, in_rows
+from calibrant.core.errors import CalibrationError, Offence, in_rows
 
 # --- Errors in terms of the command line: options and rows instead of JSON Pointers
 
@@ -121,7 +121,6 @@ def _failure(error: Exception, whose: str | None) -> Failure | None:
 
 
 def _of_the_numbers(error: Exception) -> Failure | None:
-    from calibrant.core.errors import CalibrationError
     from calibrant.io.errors import TabularError
 
     if isinstance(error, TabularError):

@@ -23,6 +23,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from calibrant.cli import commands
 from calibrant.cli.exits import EXIT_CODES
+from calibrant.core.errors import one_of, plain_name
+from calibrant.core.version import __version__
 
 GROUP = "calibrant.commands"
 #: The first commands of the list; others of ``calibrant.cli.commands`` follow by name, then those of other packages.
@@ -196,8 +198,6 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; for an unknown one, suggest the nearest."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
-            from calibrant.core.errors import one_of
-
             familiar = {**_by_catalogue(args[0]), **_FAMILIAR_COMMANDS}
             ctx.fail(f"Command '{args[0]}' {one_of(args[0], self.list_commands(ctx), familiar)}")
         return super().resolve_command(ctx, args)
@@ -231,7 +231,6 @@ class Commands(TyperGroup):
 def _by_catalogue(name: str) -> dict[str, str]:
     """Return the command for the name of a measure, a method or a diagram, by this name."""
     from calibrant.calibrators.fitting import METHODS
-    from calibrant.core.errors import plain_name
     from calibrant.diagrams.catalogue import DIAGRAMS
     from calibrant.measures.catalogue import MEASURES
 
@@ -271,8 +270,6 @@ app = _app(
 
 def _version(is_given: bool) -> None:
     if is_given:
-        from calibrant.core.version import __version__
-
         typer.echo(f"calibrant {__version__}")
         raise typer.Exit
 

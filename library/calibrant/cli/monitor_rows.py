@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from calibrant.cli.exits import Refused
 from calibrant.cli.output import say
 from calibrant.cli.rows import Columns, name_of, options_of, read_forecast_rows, read_rows, refused, source_of
+from calibrant.core.choices import What
+from calibrant.io.errors import TabularError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from calibrant.client import Calibrant
     from calibrant.client.answers import IngestionResult, MonitorForecast
-    from calibrant.core.choices import What
     from calibrant.io.table import ForecastSheet, Sheet
 
 
@@ -121,7 +122,6 @@ def _class_of(texts: Sequence[str], i: int, mapping: Mapping[str, int], file: Pa
 
 
 def _texts(source: BinaryIO, file: Path, columns: Columns, column: str) -> list[str]:
-    from calibrant.io.errors import TabularError
     from calibrant.io.files import read_columns
 
     try:

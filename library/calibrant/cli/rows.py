@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -16,7 +17,18 @@ import typer
 
 from calibrant.cli.exits import USAGE, Refused, current_context, has_option
 from calibrant.cli.output import STANDARD, say
-from calibrant.io.errors import InvalidFileOption, TabularError
+from calibrant.core.errors import UnknownReduction
+from calibrant.io.errors import (
+    DecimalComma,
+    InvalidFileOption,
+    InvalidForecasts,
+    LabelsNeedMapping,
+    MissingValue,
+    NoPredictions,
+    TabularError,
+    UnclearColumns,
+    UnclearScale,
+)
 from calibrant.io.options import OPTIONS, PARTS, FileOptions
 
 if TYPE_CHECKING:
@@ -249,9 +261,7 @@ def note_reduction(rows: Sheet, reduction: str | None) -> Sheet:
 
 def refuse_undecided(rows: Sheet, reduction: str | None, file: Path, columns: Columns) -> None:
     """Raise ``Refused`` with the commands for the events if no option says by which several columns are decided."""
-    from calibrant.core.errors import UnknownReduction
     from calibrant.core.reductions import check_decided
-    from calibrant.io.errors import UnclearColumns
 
     n_classes = None if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     try:
@@ -265,8 +275,6 @@ def refuse_undecided(rows: Sheet, reduction: str | None, file: Path, columns: Co
 
 def refused(error: TabularError, file: Path, columns: Columns | None = None) -> Refused:
     """Return the error of a command for a file that cannot be read, with the commands that fix it."""
-    from calibrant.io.errors import LabelsNeedMapping, UnclearColumns
-
     line, commands = _line(error, file, columns), _commands(error)
     if commands is None:
         return Refused(line)
@@ -277,14 +285,6 @@ def refused(error: TabularError, file: Path, columns: Columns | None = None) -> 
 
 def _line(error: TabularError, file: Path, columns: Columns | None = None) -> str:
     """Return the message for a file that cannot be read, with the options that fix it, ready to copy."""
-    from calibrant.io.errors import (
-        DecimalComma,
-        InvalidForecasts,
-        MissingValue,
-        NoPredictions,
-        UnclearColumns,
-        UnclearScale,
-    )
     from calibrant.io.kinds.distributions import are_of_forecasts
     from calibrant.io.texts import quoted
 
@@ -335,7 +335,6 @@ def _of_labels(mapping: Mapping[str, int | None]) -> str:
 
 def _of_two(error: TabularError) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
     """Return the option and its values for either class of one or two labels, the known positive one first, or None."""
-    from calibrant.io.errors import LabelsNeedMapping
     from calibrant.io.texts import join_names
 
     offer = error.offer
@@ -355,8 +354,6 @@ def _of_two(error: TabularError) -> tuple[str, tuple[tuple[str, ...], ...]] | No
 
 def _commands(error: TabularError) -> str | None:
     """Return the complete command for each reading of a file with several, one a line; None for other errors."""
-    from calibrant.io.errors import UnclearColumns
-
     readings: list[tuple[str, tuple[str, ...]]] = []
     if isinstance(error, UnclearColumns):
         pairs = zip(error.options, error.readings, strict=True)
@@ -423,8 +420,6 @@ def _words(context: typer.Context, without: Sequence[str] = (), only: Sequence[s
 
 def _near(name: str, offer: Sequence[str]) -> list[str]:
     """Return the two names most similar to ``name``, ignoring case."""
-    from difflib import get_close_matches
-
     by_lower = {text.lower(): text for text in offer}
     return [by_lower[similar] for similar in get_close_matches(name.lower(), by_lower, n=2)]
 

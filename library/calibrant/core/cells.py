@@ -322,6 +322,11 @@ class Cells(Scaled):
         """Sum of the weights."""
         return float(self.w.sum()) if self.w is self.rows else float(self.cumulative_w[-1])
 
+    @property
+    def rows_per_weight(self) -> float:
+        """The factor that makes weights numbers of rows: effective ones of importance weights, otherwise 1."""
+        return self.mass / float(self.w2.sum()) if self.kind == "importance" else 1.0
+
     @cached_property
     def outcomes(self) -> tuple[float, float]:
         """Number of events and of other rows; of importance weights their effective numbers."""

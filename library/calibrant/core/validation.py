@@ -8,6 +8,7 @@ import numpy.typing as npt
 from calibrant.core.cells import Floats, take
 from calibrant.core.errors import TooFewRows
 from calibrant.core.reductions import Event, Vector
+from calibrant.core.results import n_rows
 
 #: Folds of the fits outside which the gain of a map is estimated, if its own fit has none.
 GAIN_FOLDS = 3
@@ -74,8 +75,7 @@ def mean_gain(
 def check_fold_count(n: int, folds: int) -> None:
     """Raise ``TooFewRows`` if there are fewer rows than folds."""
     if n < folds:
-        has_rows = f"has {n} row{'' if n == 1 else 's'}"
-        raise TooFewRows.at("/predictions", f"{has_rows}, but {folds} folds need at least {folds}")
+        raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
 
 
 def simplest(sizes: tuple[int, ...], scores: Floats, tolerance: float = TOLERANCE) -> int:

@@ -3,21 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from calibrant.calibrators import METHODS
+from calibrant.core.cells import Floats
 from calibrant.core.errors import UnknownDiagram
 from calibrant.core.options import Catalogue, Option, read_entries, read_values
+from calibrant.core.reductions import Event
 from calibrant.diagrams.clinical import FLEXIBLE, calibration_belt, calibration_curve
 from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
-from calibrant.diagrams.diagram import Diagram, DiagramRequest, Runs
+from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture, Runs, no_intervals
 from calibrant.diagrams.fitted import fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, RARE, logit_reliability, reliability
-from calibrant.diagrams.thresholds import decision_curve, murphy
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling
+from calibrant.measures.net_benefit import EVENTS, Estimates, combined, net_benefit, outcome_shares, weighted_sum
 from calibrant.piecewise.options import MAX_FOLDS
+
+# --- Curves over the threshold of decisions: net benefit, and the mean elementary score
+
+
+@dataclass(frozen=True)
+class ThresholdCurve(Picture):
+    """Data of a curve over thresholds, arrays ``(t,)``; ``reference`` is the curve without a model."""
+
+    thresholds: Floats
+    value: Floats
+    low: Floats | None
+    high: Floats | None
+    reference: Floats
+    prevalence: float
+
+
+def decision_curve(event: Event, _: Resampling, *, points: int, highest: float, level: float) -> ThresholdCurve:
+    """Compute the net benefit of decisions p >= t, with that of treating all rows as reference. O(n log t)."""
+    at = highest * np.arange(1, points + 1) / points
+    of = outcome_shares(event, at)
+    rate = float(weighted_sum(of, EVENTS)[0])
+    curve = net_benefit(of, at, level)
+    return _curve(event, at, curve, rate - at / (1.0 - at) * (1.0 - rate), rate)
+
+
+def murphy(event: Event, _: Resampling, *, points: int, level: float) -> ThresholdCurve:
+    """Compute the mean elementary score of mean-values (Ehm et al. 2016): |y - t| if t separates p and y.
+
+    It separates them if min(p, y) < t <= max(p, y). The reference predicts the rate of events for all rows. O(n log t).
+    """
+    at = np.arange(1, points + 1) / (points + 1)
+    of = outcome_shares(event, at)
+    rate = float(weighted_sum(of, EVENTS)[0])
+    zero = np.zeros_like(at)
+    curve = combined(of, np.stack([zero, at, 1.0 - at, zero]), level)
+    return _curve(event, at, curve, np.where(at <= rate, at * (1.0 - rate), rate * (1.0 - at)), rate)
+
+
+def _curve(event: Event, at: Floats, of: Estimates, reference: Floats, rate: float) -> ThresholdCurve:
+    if problem := no_intervals(event):
+        return ThresholdCurve(at, of.value, None, None, reference, rate, problem=problem)
+    return ThresholdCurve(at, of.value, of.low, of.high, reference, rate)
+
+
+# --- The catalogue of diagrams by name, and parsing of requests for diagrams
 
 #: The most diagrams of a report.
 MAX_DIAGRAMS = 16

@@ -71,7 +71,7 @@ def calibration_belt(event: Event, _: Resampling, *, level: float, inner_level: 
     logit, w, wy = logits(cells.p, cells.logit), cells.w, cells.wy
     model_of(cells, free=True)  # raises for one outcome
     if not counts_rows(event):
-        scale = cells.mass / float(cells.w2.sum())
+        scale = cells.rows_per_weight
         w, wy = w * scale, wy * scale
     centre, spread = _moments(logit, w)
     x = np.vander((logit - centre) / spread, min(_HIGHEST, len(cells) - 1) + 1, increasing=True)

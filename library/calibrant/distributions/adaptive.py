@@ -19,7 +19,7 @@ from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatc
 from calibrant.core.options import Option, read_values
 from calibrant.distributions.forecasts import ARGUMENTS, Forecasts, read_forecasts, read_observed, refuse_huge
 from calibrant.distributions.maps.distribution_map import Support, check_support, clipped
-from calibrant.distributions.maps.scales import SCALES, ForecastScale, backward, forward, median_of, quantiles_at
+from calibrant.distributions.maps.scales import ForecastScale, backward, check_scale, forward, median_of, quantiles_at
 from calibrant.distributions.maps.tables import normal_of, table_of
 
 #: Outcomes that were known for more half-lives than this are not used.
@@ -185,10 +185,7 @@ def read_in_order(
     check_aligned({"observed": observed, **times_of_rows, **columns})
     checked = read_forecasts(**forecasts)
     n = len(checked)
-    if scale not in SCALES:
-        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
-    if scale != "identity" and checked.kind == "normal":
-        raise InvalidOption.at("/scale", "must be identity for mean and variance")
+    check_scale(scale, checked.kind)
     values = read_values(dict(settings), _SETTINGS, "recalibrate_in_order")
     low_high = check_support(support, InvalidOption)
     times, until, life = _times(moments, known, half_life, n)

@@ -42,7 +42,7 @@ from calibrant.distributions.maps import conformal, location_scale, variance
 from calibrant.distributions.maps import levels as level_maps
 from calibrant.distributions.maps.combined import Average, ByGroup, Chain, Unchanged, averaged
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support, check_support, levels_of
-from calibrant.distributions.maps.scales import LEVELS, SCALES, TAILS, ForecastScale
+from calibrant.distributions.maps.scales import LEVELS, TAILS, ForecastScale, check_scale
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.rows import ForecastFitRows, digest_of
 
@@ -333,8 +333,7 @@ class DistributionFitting:
         """Check the method and its options, whose errors name places below ``where``; ``others`` are the fields."""
         entry = _read_method(method)
         read_seed(others.get("seed", 0))
-        if others.get("scale", "identity") not in SCALES:
-            raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+        check_scale(others.get("scale", "identity"))
         return cls(entry, read_values(options, entry.options, entry.name, where=where), **others)
 
     def check(self, rows: ForecastRows) -> ForecastFitRows:
@@ -346,8 +345,7 @@ class DistributionFitting:
         by, clusters = _names(rows.by, "by", len(y)), _names(rows.clusters, "clusters", len(y))
         if forecasts.kind not in entry.kinds:
             raise UnknownMethod.at("/method", f"must be a method of {forecasts.kind} forecasts: {_of(forecasts.kind)}")
-        if self.scale != "identity" and forecasts.kind == "normal":
-            raise InvalidOption.at("/scale", "must be identity for mean and variance")
+        check_scale(self.scale, forecasts.kind)
         ends = _read_support(self.support, y, forecasts, entry)
         levels = _output_levels(self.output_levels, forecasts, entry)
         numbers = None if clusters is None else numbered_names(clusters)[1]
@@ -491,10 +489,7 @@ def fit_level_counts(counts: Integers, shown: Forecasts, levels: Floats, options
     whose = f"{entry.name}, besides scale, support and output_levels,"
     values = read_values(own, entry.options, whose)
     scale = options.get("scale", "identity")
-    if scale not in SCALES:
-        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
-    if scale != "identity" and shown.kind == "normal":
-        raise InvalidOption.at("/scale", "must be identity for mean and variance")
+    check_scale(scale, shown.kind)
     ends = check_support(options.get("support", (None, None)), InvalidOption)
     new = _output_levels(options.get("output_levels"), shown, entry)
     edges = ndtri(np.concatenate([[0.0], levels, [1.0]]))

@@ -14,7 +14,12 @@ from calibrant.core.validation import fold_of_rows
 from calibrant.distributions.forecasts import Forecasts
 from calibrant.distributions.maps.combined import applied, averaged
 from calibrant.distributions.maps.distribution_map import clipped
-from calibrant.distributions.maps.losses import crps_normal, crps_normal_slopes, dawid_sebastiani, quantile_score
+from calibrant.distributions.maps.location_scale import (
+    crps_normal,
+    crps_normal_slopes,
+    dawid_sebastiani,
+    quantile_score,
+)
 from calibrant.distributions.maps.tables import normal_of, table_of
 from calibrant.distributions.rows import ForecastFitRows
 

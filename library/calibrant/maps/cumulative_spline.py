@@ -57,7 +57,7 @@ def path_of(cells: Cells, of: Of = "difference") -> Path:
     the path is a straight line, the mean over all orders of the rows; since the fit is linear in d, it is the mean of
     their fits. Importance weights are scaled to the effective number of rows.
     """
-    scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    scale = cells.rows_per_weight
     mass = cells.w * scale
     before = cells.cumulative_w[:-1] * scale
     total = cells.mass * scale

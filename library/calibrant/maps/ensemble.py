@@ -16,7 +16,15 @@ from calibrant.core.errors import InvalidDocument
 from calibrant.maps.curves import PROBABILITY_CLIP
 from calibrant.maps.ets import EnsembleTemperature
 from calibrant.maps.linear_softmax import Dirichlet, MatrixScaling, VectorScaling
-from calibrant.maps.parameters import KeepOrder, Parameter, Parametric, Smoothing, function_document, read_array
+from calibrant.maps.parameters import (
+    KeepOrder,
+    Parameter,
+    Parametric,
+    Smoothing,
+    function_document,
+    read_array,
+    read_part,
+)
 from calibrant.maps.ranks import OneVsRest
 from calibrant.maps.softmax_map import HiddenSoftmax, NetworkSoftmax, SoftmaxRegression, smoothed_logits
 from calibrant.maps.temperature import Temperature
@@ -62,8 +70,7 @@ class _Members(Parameter):
             raise InvalidDocument.at(f"/parameters/{name}", f"must contain {most}")
         sizes[self.shape], families = len(documents), SMOOTHED if alone else MEMBERS
         return tuple(
-            _read_member(document, f"/parameters/{name}/{i}", sizes["K"], families)
-            for i, document in enumerate(documents)
+            read_part(document, f"/parameters/{name}/{i}", families, sizes["K"]) for i, document in enumerate(documents)
         )
 
     def plain(self, value: Any) -> Any:
@@ -198,15 +205,3 @@ class Ensemble(Parametric):
     def _alone(self) -> list[int]:
         stacked = {m for _, chosen, _, _ in self._stacks for m in chosen}
         return [m for m in range(len(self.members)) if m not in stacked]
-
-
-def _read_member(document: Any, where: str, n_classes: int, families: Mapping[str, type[Transform]]) -> Transform:
-    family = document.get("family") if isinstance(document, dict) else None
-    if not isinstance(family, str) or family not in families:
-        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(families)}")
-    if not isinstance(document.get("parameters"), dict):
-        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
-    try:
-        return families[family].from_parameters(document["parameters"], n_classes)
-    except InvalidDocument as error:
-        raise error.under(where) from None

@@ -15,7 +15,7 @@ from calibrant.maps.beta import Beta
 from calibrant.maps.curves import Constant, Curve, Identity, OfProbability
 from calibrant.maps.isotonic import Isotonic, VennAbers
 from calibrant.maps.kde import Kde
-from calibrant.maps.parameters import Parameter, Parametric, Smoothing, function_document, read_array
+from calibrant.maps.parameters import Parameter, Parametric, Smoothing, function_document, read_array, read_part
 from calibrant.maps.piecewise_linear import LogitPiecewiseLinear, PiecewiseLinear
 from calibrant.maps.piecewise_polynomial import PiecewisePolynomial
 from calibrant.maps.platt import Platt
@@ -100,16 +100,4 @@ def read_curves(parameters: Mapping[str, Any], fewest: int, most: int) -> tuple[
     if not fewest <= len(documents) <= most:
         wanted = f"{most}" if fewest == most else f"from {fewest} to {most}"
         raise InvalidDocument.at("/parameters/curves", f"must contain {wanted} curves")
-    return tuple(_read_curve(document, f"/parameters/curves/{i}") for i, document in enumerate(documents))
-
-
-def _read_curve(document: Any, where: str) -> Curve:
-    family = document.get("family") if isinstance(document, dict) else None
-    if not isinstance(family, str) or family not in CURVES:
-        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(CURVES)}")
-    if not isinstance(document.get("parameters"), dict):
-        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
-    try:
-        return CURVES[family].from_parameters(document["parameters"])
-    except InvalidDocument as error:
-        raise error.under(where) from None
+    return tuple(read_part(document, f"/parameters/curves/{i}", CURVES) for i, document in enumerate(documents))

@@ -167,7 +167,7 @@ def fit_venn_abers(cells: Cells, *, merge: Merge = "log-loss") -> VennAbers:
     equal.
     """
     check_outcomes(cells)
-    scale = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    scale = cells.rows_per_weight
     scores, rounding = (
         (cells.p, _SAME_SHARE * cells.p) if cells.logit is None else (cells.logit, _rounding_of_logits(cells.logit))
     )

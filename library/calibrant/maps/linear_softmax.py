@@ -15,7 +15,7 @@ from calibrant.core.errors import NotConverged, OnePrediction, TooFewRows
 from calibrant.core.progress import report, step
 from calibrant.core.reductions import Vector
 from calibrant.core.results import n_rows
-from calibrant.core.validation import fold_of_rows
+from calibrant.core.validation import check_fold_count, fold_of_rows
 from calibrant.maps.parameters import Intercepts, Parameter, Parametric, Weights
 from calibrant.maps.softmax_design import Design
 from calibrant.maps.softmax_regression import Regression, SoftmaxFeatures
@@ -156,8 +156,7 @@ def fit_regularised(
     values = vector.p if vector.logits is None else vector.logits
     if probabilities and not logarithms:
         values = log_softmax(values.astype(np.float64), axis=1)
-    if len(vector) < folds:
-        raise TooFewRows.at("/predictions", f"have {n_rows(len(vector))}, but {folds} folds need at least {folds}")
+    check_fold_count(len(vector), folds)
     order = vector.order()
     if vector.w is not None:
         order = order[vector.w[order] > 0.0]

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant.core.cells import Floats, SortedRows
-from calibrant.core.errors import TooFewRows
 from calibrant.core.logistic import fit_logistic, gradient_of
 from calibrant.core.progress import report
-from calibrant.core.results import n_rows
-from calibrant.core.validation import fold_of_rows
+from calibrant.core.validation import check_fold_count, fold_of_rows
 from calibrant.maps.averaged import Averaged, table_of, table_places
 from calibrant.maps.curves import Predicted, logit_of
 
@@ -90,8 +88,7 @@ def fit_mli_spline(
     cross-validation, for which neighbouring rows are merged to at most ``cells``. O(n) per step. Raises ``TooFewRows``.
     """
     n = len(rows.p)
-    if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
+    check_fold_count(n, folds)
     # A power of two changes no digit, and third powers of large logits do not overflow.
     unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(logit_of(rows)).max()) / _REACH, 1.0)))
 

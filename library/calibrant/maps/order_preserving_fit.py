@@ -13,11 +13,10 @@ import scipy
 
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats, take
-from calibrant.core.errors import NotConverged, OnePrediction, TooFewRows
+from calibrant.core.errors import NotConverged, OnePrediction
 from calibrant.core.progress import check, report, step
 from calibrant.core.reductions import Vector
-from calibrant.core.results import n_rows
-from calibrant.core.validation import fold_of_rows
+from calibrant.core.validation import check_fold_count, fold_of_rows
 from calibrant.maps.order_preserving import (
     RANKS,
     OrderInvariant,
@@ -360,8 +359,7 @@ def _quantiles(values: Floats, w: Floats, count: int) -> Floats:
 def _chosen(problem: _Problem, folds: int, seed: int, clusters: Integers | None) -> tuple[float, float]:
     """Return the strength with the smallest held-out log loss (the strongest one of ties), and that loss."""
     n = len(problem.w)
-    if n < folds:
-        raise TooFewRows.at("/predictions", f"have {n_rows(n)}, but {folds} folds need at least {folds}")
+    check_fold_count(n, folds)
     fold = fold_of_rows(n, folds, seed, clusters)
     scores = np.zeros(len(STRENGTHS))
     for k in range(folds):

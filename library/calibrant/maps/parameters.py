@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_type_hints, overload
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, get_type_hints, overload
 
 import numpy as np
 
@@ -236,6 +236,23 @@ class Parametric:
 
     def check(self) -> None:
         """Raise ``InvalidDocument`` if the parameters are invalid together."""
+
+
+Part = TypeVar("Part", bound=FittedFunction)
+
+
+def read_part(document: Any, where: str, families: Mapping[str, type[Part]], n_classes: int = 0) -> Part:
+    """Read a function of one of these families, a part of a map; errors name places below ``where``."""
+    family = document.get("family") if isinstance(document, Mapping) else None
+    if not isinstance(family, str) or family not in families:
+        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(families)}")
+    parameters = document.get("parameters")
+    if not isinstance(parameters, dict):
+        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
+    try:
+        return families[family].from_parameters(parameters, n_classes)
+    except InvalidDocument as error:
+        raise error.under(where) from None
 
 
 def function_document(function: Any) -> dict[str, Any]:

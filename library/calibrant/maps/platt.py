@@ -95,8 +95,7 @@ def _fitted(cells: Cells, *, target_smoothing: bool) -> tuple[Platt, float]:
     negatives = cells.mass - positives
     target = cells.wy
     if target_smoothing:
-        counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
-        low, high = _targets(positives * counted, negatives * counted)
+        low, high = _targets(positives * cells.rows_per_weight, negatives * cells.rows_per_weight)
         target = cells.wy * high + (cells.w - cells.wy) * low
     logits = check_squares(logit_of(cells))
     # Centring and scaling makes the Hessian well conditioned, also for constant predictions.

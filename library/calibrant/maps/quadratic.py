@@ -52,7 +52,7 @@ def fit_quadratic(cells: Cells, *, squared: bool, strength: float) -> tuple[Quad
     scaled to the effective number of rows. O(m) per step. Raises ``OneClass`` if all labels are equal.
     """
     check_outcomes(cells)
-    counted = cells.mass / float(cells.w2.sum()) if cells.kind == "importance" else 1.0
+    counted = cells.rows_per_weight
     z = check_squares(logit_of(cells))
     features = np.column_stack([np.ones_like(z), z, z * z][: 3 if squared else 2])
     variance = np.full((1, features.shape[1]), 0.5 / strength)

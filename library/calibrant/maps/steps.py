@@ -240,7 +240,7 @@ def fit_bbq(cells: Cells) -> tuple[Steps, dict[str, int]]:
     O(m + B^2 log m) for the largest B. Raises ``OneClass`` if all labels are equal.
     """
     check_outcomes(cells)
-    scale = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
+    scale = cells.rows_per_weight
     positives, negatives = scale * cells.cumulative_wy, scale * np.append(0.0, np.cumsum(cells.w - cells.wy))
     starts, at_logits = _ends(cells)
     half_way = np.append(starts, 1.0)

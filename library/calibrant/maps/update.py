@@ -35,7 +35,7 @@ def fit_update(event: Event) -> tuple[Curve, dict[str, Any]]:
     """
     cells = event.cells
     positives, z = check_outcomes(cells), check_squares(logit_of(cells))
-    rows = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
+    rows = cells.rows_per_weight
     try:
         both = fit_platt(cells, target_smoothing=False)
     except NotConverged:

@@ -277,7 +277,7 @@ def model_of(cells: Cells, *, free: bool, firth: bool = False, panels: bool = Fa
     if panels and cells.kind == "frequency" and cells.panels is not None:
         logit, w, wy, width = cells.panels
     if firth and cells.kind != "frequency":  # Firth's penalty has the size of a row
-        scale = cells.mass / float(cells.w2.sum())
+        scale = cells.rows_per_weight
         w, wy = w * scale, wy * scale
     constant = np.ones_like(logit)
     if free:

@@ -90,8 +90,8 @@ def likely_truth(cells: Cells, p: Floats) -> Floats:
     It is the mean of a Gaussian process, since an isotonic fit follows the noise.
     """
     cells = compressed(cells)
-    counted = 1.0 if cells.kind == "frequency" else cells.mass / float(cells.w2.sum())
-    process = fit_process(FoldCells(cells.p, cells.w[None] * counted, cells.wy[None] * counted, cells.logit))
+    w, wy = cells.w * cells.rows_per_weight, cells.wy * cells.rows_per_weight
+    process = fit_process(FoldCells(cells.p, w[None], wy[None], cells.logit))
     return process.away(p)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import scipy
 
 from calibrant.core.cells import Floats
-from calibrant.core.density import VANISHING, densities, nearest, triweight
+from calibrant.core.density import VANISHING, densities, nearest, places, shared_by_group, spread, triweight
 from calibrant.core.errors import InvalidOption, OnePrediction
-from calibrant.core.grid import places, shared_by_group, spread
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.intervals import Distance, Integers, Resampling, row_scale

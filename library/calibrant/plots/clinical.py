@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.plots.fitted import described_curve
 from calibrant.plots.panel import (
+    BORDER,
     CALIBRATED,
     Data,
     Key,
@@ -16,17 +18,14 @@ from calibrant.plots.panel import (
     Plot,
     count,
     decimal,
-    extent,
-    half_window,
+    draw_borders,
+    half_window_of,
+    level_in,
     level_text,
     percent,
     plain_mark,
     values,
 )
-
-#: Points of the curve in the alternative text.
-_DESCRIBED = 9
-_BORDER = (1.5, 2.0)
 
 
 def show(panel: Panel, data: Data, look: Look) -> None:
@@ -40,8 +39,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
             panel.between(p, data["low"], data["high"], "band")
             if "inner_low" in data:
                 panel.between(p, data["inner_low"], data["inner_high"], look.tint)
-        for end in ("low", "high"):
-            panel.line(p, data[end], look.colour, width=0.9, dash=_BORDER)
+        draw_borders(panel, p, data["low"], data["high"], look)
     panel.line(p, data["calibrated"], look.colour, width=2.0, dash=look.dash)
 
 
@@ -52,7 +50,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
         if "inner_low" in data:
             marks.append(Key(f"{level_text(float(definition.get('inner_level', 0.8)))} belt", look.tint, "area"))
         what = "belt" if "inner_low" in data else "pointwise band"
-        marks.append(Key(f"{level_text(float(definition.get('level', 0.95)))} {what}", look.colour, dash=_BORDER))
+        marks.append(Key(f"{level_in(definition)} {what}", look.colour, dash=BORDER))
     return [*marks, CALIBRATED]
 
 
@@ -65,26 +63,20 @@ def _curve(data: Data) -> str:
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the curve at a few predictions, with its band, and where the band leaves out the diagonal."""
-    p, calibrated = values(data["predictions"]), values(data["calibrated"])
-    at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
-    points = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     if "curve" in data:
         events, others = count(data["events"]), count(data["non_events"])
         what = f"The {data['curve']} curve of {events} events and {others} other rows; ICI {decimal(data['ici'])}."
     else:
         what = f"Polynomial logistic recalibration: {_curve(data)}."
-    return f"{what} {_outside(data, definition)}Prediction to calibrated probability: {points}."
-
-
-def _band(data: Data, i: int) -> str:
-    return "" if data["low"] is None else f" ({decimal(data['low'][i])} to {decimal(data['high'][i])})"
+    return f"{what} {_outside(data, definition)}{described_curve(data)}"
 
 
 def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     if data["low"] is None:
         return ""
-    p, level = values(data["predictions"]), level_text(float(definition.get("level", 0.95)))
+    p = values(data["predictions"])
     above, below = (percent(float(np.mean(out))) for out in (values(data["low"]) > p, values(data["high"]) < p))
+    level = level_in(definition)
     return f"The whole {level} band is above the diagonal at {above} of the points and below it at {below}. "
 
 
@@ -96,9 +88,7 @@ def _plot(kind: str) -> Plot:
         show,
         keys,
         describe,
-        lambda shown: half_window(
-            [extent((data["predictions"],), (data["calibrated"], data["low"], data["high"])) for data in shown]
-        ),
+        lambda shown: half_window_of(shown, ["predictions"], ["calibrated", "low", "high"]),
         mark=plain_mark,
     )
 

@@ -15,10 +15,11 @@ from calibrant.plots.panel import (
     Panel,
     Plot,
     decimal,
-    extent,
-    half_window,
-    level_text,
+    draw_borders,
+    half_window_of,
+    level_in,
     percent,
+    spread,
     values,
 )
 
@@ -33,8 +34,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
         if look.hatch is None:
             panel.between(p, data["band_low"], data["band_high"], "band")
         else:
-            for border in ("band_low", "band_high"):
-                panel.line(p, data[border], look.colour, width=0.9, dash=(1.5, 2.0))
+            draw_borders(panel, p, data["band_low"], data["band_high"], look)
     start, end = values(data["start"]), values(data["end"])
     height = values(data["calibrated"])
     panel.line(np.stack([start, end], axis=1).ravel(), np.repeat(height, 2), look.colour, width=1.6, dash=look.dash)
@@ -53,15 +53,14 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key("observed frequency (isotonic)", look.colour)]
     if data["band_p"] is not None:
-        level = level_text(float(definition.get("level", 0.9)))
-        marks.append(Key(f"{level} consistency band", "band", "area"))
+        marks.append(Key(f"{level_in(definition, 0.9)} consistency band", "band", "area"))
     return [*marks, CALIBRATED]
 
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the decomposition, the part of the curve outside the band, and the blocks."""
     start, end, height, share = (values(data[name]) for name in ("start", "end", "calibrated", "share"))
-    at = np.unique(np.linspace(0, len(start) - 1, _DESCRIBED).round().astype(int))
+    at = spread(len(start), _DESCRIBED)
     blocks = "; ".join(
         f"{decimal(start[i])} to {decimal(end[i])}: {decimal(height[i])} ({percent(share[i])} of the rows)" for i in at
     )
@@ -87,14 +86,9 @@ def _outside(data: Data, definition: Mapping[str, Any]) -> str:
     curve = np.interp(
         p, np.stack([values(data["start"]), values(data["end"])], axis=1).ravel(), np.repeat(data["calibrated"], 2)
     )
-    level = level_text(float(definition.get("level", 0.9)))
     above, below = (percent(float(np.mean(out))) for out in (curve > high + 1e-12, curve < low - 1e-12))
+    level = level_in(definition, 0.9)
     return f"The curve is above the {level} consistency band at {above} of its points and below it at {below}. "
-
-
-def _extent(data: Data) -> tuple[float, float, float, float]:
-    """Return the extent of the curve; the band, often of full height at its ends, may leave the panel."""
-    return extent((data["start"], data["end"]), (data["calibrated"],))
 
 
 CORP = Plot(
@@ -104,5 +98,6 @@ CORP = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window([_extent(data) for data in shown]),
+    # The band, often of full height at its ends, may leave the panel.
+    lambda shown: half_window_of(shown, ["start", "end"], ["calibrated"]),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.plots.panel import (
+    BORDER,
     CALIBRATED,
     Data,
     Key,
@@ -16,14 +17,15 @@ from calibrant.plots.panel import (
     Panel,
     Plot,
     decimal,
-    extent,
-    half_window,
-    level_text,
+    draw_borders,
+    half_window_of,
+    level_in,
     plain_mark,
+    spread,
     values,
 )
 
-#: Points of the map in the alternative text.
+#: Points of a curve in the alternative text.
 _DESCRIBED = 9
 
 
@@ -37,8 +39,7 @@ def show(panel: Panel, data: Data, look: Look) -> None:
         panel.between(p, data["low"], data["high"], "band")
     panel.between(p, p, calibrated, None if look.hatch else look.tint, hatch=look.hatch, stroke=look.tint)
     if data["low"] is not None:
-        for end in ("low", "high"):
-            panel.line(p, data[end], look.colour, width=0.9, dash=(1.5, 2.0))
+        draw_borders(panel, p, data["low"], data["high"], look)
     panel.line(p, calibrated, look.colour, width=2.0, dash=look.dash)
     knots, heights = knots_of(data)
     if len(knots):
@@ -63,7 +64,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     marks = [Key(f"{family(data, definition)} map", look.colour), Key("calibration gap", look.tint, "area")]
     if data["low"] is not None:
-        marks.append(Key(f"{level_text(float(definition.get('level', 0.95)))} band", look.colour, dash=(1.5, 2.0)))
+        marks.append(Key(f"{level_in(definition)} band", look.colour, dash=BORDER))
     if len(knots_of(data)[0]):
         marks.append(Key("knots", look.colour, "ring"))
     return [*marks, CALIBRATED]
@@ -76,9 +77,6 @@ def family(data: Data, definition: Mapping[str, Any]) -> str:
 
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the map at a few predictions, its errors and its knots."""
-    p, calibrated = values(data["predictions"]), values(data["calibrated"])
-    at = np.unique(np.linspace(0, len(p) - 1, _DESCRIBED).round().astype(int))
-    points = "; ".join(f"{decimal(p[i])} to {decimal(calibrated[i])}{_band(data, i)}" for i in at)
     knots = knots_of(data)[0]
     debiased, identity = data["alpha_1_debiased"], data["identity_probability"]
     size = f"{decimal(data['alpha_1'])} on average" + ("" if debiased is None else f", debiased {decimal(debiased)}")
@@ -87,16 +85,19 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
     return (
         f"The {family(data, definition)} map fitted to these rows differs from the predictions by "
         f"{size}; the mean squared difference is {decimal(data['alpha_2'])}.{'' if identity is None else belief}"
-        f"{bends} Prediction to calibrated probability: {points}."
+        f"{bends} {described_curve(data, 'band ')}"
     )
 
 
-def _band(data: Data, i: int) -> str:
-    return "" if data["low"] is None else f" (band {decimal(data['low'][i])} to {decimal(data['high'][i])})"
-
-
-def _extent(data: Data) -> tuple[float, float, float, float]:
-    return extent((data["predictions"],), (data["calibrated"], data["low"], data["high"]))
+def described_curve(data: Data, band: str = "") -> str:
+    """Describe a curve at a few predictions, with its band, whose limits follow the word ``band``."""
+    p, calibrated = values(data["predictions"]), values(data["calibrated"])
+    at = spread(len(p), _DESCRIBED)
+    points = [f"{decimal(p[i])} to {decimal(calibrated[i])}" for i in at]
+    if data["low"] is not None:
+        limits = [f" ({band}{decimal(data['low'][i])} to {decimal(data['high'][i])})" for i in at]
+        points = [point + limit for point, limit in zip(points, limits, strict=True)]
+    return f"Prediction to calibrated probability: {'; '.join(points)}."
 
 
 FITTED = Plot(
@@ -106,6 +107,6 @@ FITTED = Plot(
     show,
     keys,
     describe,
-    lambda shown: half_window([_extent(data) for data in shown]),
+    lambda shown: half_window_of(shown, ["predictions"], ["calibrated", "low", "high"]),
     mark=plain_mark,
 )

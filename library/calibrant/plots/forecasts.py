@@ -22,11 +22,13 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
+    level_in,
     level_text,
     listed,
     mark_of,
     percent,
     plain_mark,
+    spread,
     tick_labels,
     values,
 )
@@ -38,17 +40,8 @@ _QUIET = (5.0, 3.0)
 _APART = 62.0
 
 
-def _some(number: int) -> list[int]:
-    places: list[int] = np.unique(np.linspace(0, number - 1, min(number, _DESCRIBED)).round().astype(int)).tolist()
-    return places
-
-
 def _stairs(edges: Any, heights: Any) -> tuple[Any, Any]:
     return np.repeat(values(edges), 2)[1:-1], np.repeat(values(heights), 2)
-
-
-def _level(definition: Mapping[str, Any]) -> str:
-    return level_text(float(definition.get("level", 0.95)))
 
 
 def _band(panel: Panel, x: Any, low: Any, high: Any, look: Look) -> None:
@@ -77,7 +70,7 @@ def _show_pit(panel: Panel, data: Data, look: Look) -> None:
 def _pit_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     return [
         Key("outcomes", look.tint, "area"),
-        Key(f"{_level(definition)} band of calibrated forecasts", "quiet", dash=(2.0, 2.0), brief="band"),
+        Key(f"{level_in(definition)} band of calibrated forecasts", "quiet", dash=(2.0, 2.0), brief="band"),
         CALIBRATED,
     ]
 
@@ -92,9 +85,11 @@ def _outside(data: Data, name: str) -> tuple[int, int]:
 def _describe_pit(data: Data, definition: Mapping[str, Any]) -> str:
     edges, density = values(data["edges"]), values(data["density"])
     above, below = _outside(data, "density")
-    bins = "; ".join(f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {decimal(density[i])}" for i in _some(len(density)))
+    bins = "; ".join(
+        f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {decimal(density[i])}" for i in spread(len(density), _DESCRIBED)
+    )
     return (
-        f"Bins above the {_level(definition)} band: {above} of {len(density)}; below: {below}. Density 1 is "
+        f"Bins above the {level_in(definition)} band: {above} of {len(density)}; below: {below}. Density 1 is "
         f"calibrated. Densities: {bins}."
     )
 
@@ -135,7 +130,7 @@ def _show_points(name: str) -> Any:
 
 def _point_keys(label: str) -> Any:
     def keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-        band = Key(f"{_level(definition)} band of calibrated forecasts", "band", "area", brief="band")
+        band = Key(f"{level_in(definition)} band of calibrated forecasts", "band", "area", brief="band")
         return [Key(label, look.colour, "dot", ()), band, CALIBRATED]
 
     return keys
@@ -145,8 +140,8 @@ def _describe_points(name: str, what: str) -> Any:
     def describe(data: Data, definition: Mapping[str, Any]) -> str:
         x, y = values(data["levels"]), values(data[name])
         above, below = _outside(data, name)
-        points = "; ".join(f"{x[i]:.4g}: {decimal(y[i])}" for i in _some(len(x)))
-        outside = f"Levels above the {_level(definition)} band: {above} of {len(x)}; below: {below}."
+        points = "; ".join(f"{x[i]:.4g}: {decimal(y[i])}" for i in spread(len(x), _DESCRIBED))
+        outside = f"Levels above the {level_in(definition)} band: {above} of {len(x)}; below: {below}."
         return f"{outside} {what} by level: {points}."
 
     return describe
@@ -197,7 +192,7 @@ def _show_variance(panel: Panel, data: Data, look: Look) -> None:
 
 
 def _variance_keys(_: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-    return [Key(f"mean squared error, {_level(definition)} interval", look.colour, "whisker"), CALIBRATED]
+    return [Key(f"mean squared error, {level_in(definition)} interval", look.colour, "whisker"), CALIBRATED]
 
 
 def _variance_window(shown: Sequence[Data]) -> tuple[Range, Range]:
@@ -228,7 +223,7 @@ def _powers(low: float, high: float, most: int) -> tuple[list[float], list[str]]
 
 def _describe_variance(data: Data, _: Mapping[str, Any]) -> str:
     x, y = values(data["predicted"]), values(data["observed"])
-    bins = "; ".join(f"{x[i]:.4g} predicted, {y[i]:.4g} observed" for i in _some(len(x)))
+    bins = "; ".join(f"{x[i]:.4g} predicted, {y[i]:.4g} observed" for i in spread(len(x), _DESCRIBED))
     above = int(np.count_nonzero(values(data["low"]) > x))
     below = int(np.count_nonzero(values(data["high"]) < x))
     return (
@@ -271,7 +266,7 @@ def _describe_sharpness(data: Data, _: Mapping[str, Any]) -> str:
     level, reached, width = (values(data[name]) for name in ("levels", "coverage", "width"))
     intervals = "; ".join(
         f"{level_text(level[i])} intervals: mean width {width[i]:.4g}, coverage {percent(reached[i])}"
-        for i in _some(len(level))
+        for i in spread(len(level), _DESCRIBED)
     )
     return f"{intervals}."
 

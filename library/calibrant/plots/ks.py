@@ -27,8 +27,7 @@ from calibrant.plots.panel import (
     data_of,
     decimal,
     evenly,
-    extent,
-    half_window,
+    half_window_of,
     heading,
     notes,
     percent,
@@ -143,7 +142,7 @@ def _graph(
     if graph.label == "cumulative_label":
         y = window([data for data, _ in curves])[1]
     else:
-        y = half_window([_extent(data) for data, _ in curves])[1]
+        y = half_window_of([data for data, _ in curves], ["score"], ["score", "probability"])[1]
     x = y if graph.straight else x
     panel = Panel(canvas, box, x, y)
     upright = evenly(*y, _TICKS)
@@ -154,10 +153,6 @@ def _graph(
     canvas.text(box[0] - beside(upright, ""), box[1] - 8.0, shortened(about, room, SMALL), colour="ink")
     for data, look in curves:
         _curves(panel, graph, data, look)
-
-
-def _extent(data: Data) -> tuple[float, float, float, float]:
-    return extent((data["score"],), (data["score"], data["probability"]))
 
 
 def _curves(panel: Panel, graph: _Graph, data: Data, look: Look) -> None:

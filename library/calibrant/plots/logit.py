@@ -21,9 +21,10 @@ from calibrant.plots.panel import (
     Plot,
     Range,
     decimal,
-    level_text,
+    level_in,
     mark_of,
     rows_of,
+    spread,
     tick_labels,
     ticks,
     values,
@@ -82,8 +83,7 @@ def places(low: float, high: float, most: int) -> tuple[list[float], list[str]]:
 
 def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
-    level = level_text(float(definition.get("level", 0.95)))
-    interval = "observed frequency" if data["low"] is None else f"observed frequency, {level} interval"
+    interval = "observed frequency" if data["low"] is None else f"observed frequency, {level_in(definition)} interval"
     marks = [Key(interval, look.colour, "dot" if data["low"] is None else "whisker")]
     if data["slope"] is not None:
         slope, intercept = f"{data['slope']:.2f}".replace("-", MINUS), _signed(data["intercept"])
@@ -104,7 +104,7 @@ def mark(data: Data, look: Look) -> Key:
 def describe(data: Data, definition: Mapping[str, Any]) -> str:
     """Describe the line and the bins, as probabilities."""
     x, y, rows = (values(data[name]) for name in ("x", "y", "count"))
-    at = np.unique(np.linspace(0, len(x) - 1, _DESCRIBED).round().astype(int)) if len(x) > _DESCRIBED else range(len(x))
+    at = spread(len(x), _DESCRIBED)
     bins = "; ".join(
         f"{decimal(_share(x[i]))} predicted, {decimal(_share(y[i]))} observed ({rows_of(rows[i])})" for i in at
     )

@@ -32,6 +32,8 @@ from calibrant.plots.canvas import width as width_of
 Values = npt.ArrayLike
 Range = tuple[float, float]
 UNIT: Range = (0.0, 1.0)
+#: The dashes of the borders of bands.
+BORDER = (1.5, 2.0)
 #: Positions of the ticks of an axis, and their labels.
 Ticks = tuple[Sequence[float], Sequence[str]]
 #: Corners of a circle.
@@ -226,6 +228,17 @@ def level_text(level: float) -> str:
     ('95 %', '97.5 %', '99.9 %')
     """
     return f"{100.0 * level:.6g} %"
+
+
+def level_in(definition: Mapping[str, Any], default: float = 0.95) -> str:
+    """Format the level of the intervals of a diagram."""
+    return level_text(float(definition.get("level", default)))
+
+
+def spread(number: int, most: int) -> list[int]:
+    """Return the indices of at most so many of a number of points, evenly spaced."""
+    places: list[int] = np.unique(np.linspace(0, number - 1, most).round().astype(int)).tolist()
+    return places
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -460,6 +473,12 @@ class Plot:
     shared: tuple[Key, ...] = (CALIBRATED,)
 
 
+def draw_borders(panel: Panel, x: Values, low: Values, high: Values, look: Look) -> None:
+    """Draw the two borders of a band."""
+    for border in (low, high):
+        panel.line(x, border, look.colour, width=0.9, dash=BORDER)
+
+
 def half_window(extents: Sequence[tuple[float, float, float, float]]) -> tuple[Range, Range]:
     """Return the ranges of both axes: [0, 1], or a part that ends at 0 or 1 if everything lies in one half.
 
@@ -485,6 +504,11 @@ def extent(x: Sequence[Values], y: Sequence[Values | None]) -> tuple[float, floa
     """Return the smallest and the largest value on each axis, for ``half_window``; None is left out."""
     across, up = (np.concatenate([values(part) for part in parts if part is not None]) for parts in (x, y))
     return float(across.min()), float(across.max()), float(up.min()), float(up.max())
+
+
+def half_window_of(shown: Sequence[Data], x: Sequence[str], y: Sequence[str]) -> tuple[Range, Range]:
+    """Return the ``half_window`` of these fields of each diagram on the two axes."""
+    return half_window([extent([data[name] for name in x], [data[name] for name in y]) for data in shown])
 
 
 def _rounded_up(length: float) -> float:

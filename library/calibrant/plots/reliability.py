@@ -19,7 +19,7 @@ from calibrant.plots.panel import (
     decimal,
     extent,
     half_window,
-    level_text,
+    level_in,
     mark_of,
     rows_of,
     signed,
@@ -80,11 +80,8 @@ def radii(share: Array) -> Array:
 
 def window(shown: Sequence[Data]) -> tuple[Range, Range]:
     """Return the ranges of the axes: [0, 1], or one half of it if that contains everything."""
-    return half_window([_extent(data) for data in shown])
-
-
-def _extent(data: Data) -> tuple[float, float, float, float]:
-    return extent((_predictions(data),), (data["observed_frequency"], data["low"], data["high"]))
+    up = ("observed_frequency", "low", "high")
+    return half_window([extent((_predictions(data),), [data[name] for name in up]) for data in shown])
 
 
 def _predictions(data: Data) -> tuple[float, float]:
@@ -104,8 +101,7 @@ def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
     """Return the legend."""
     bins = [Key("calibration gap", look.tint, "area"), Key("bin (slope 1)", look.colour)]
     if data["low"] is not None:
-        level = level_text(float(definition.get("level", 0.95)))
-        return [*bins, Key(f"observed frequency, {level} interval", look.colour, "whisker"), CALIBRATED]
+        return [*bins, Key(f"observed frequency, {level_in(definition)} interval", look.colour, "whisker"), CALIBRATED]
     return [*bins, Key("observed frequency", look.colour, "dot"), CALIBRATED]
 
 

@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.comparison.results import ComparisonReport
 from calibrant.core.errors import InvalidOption, one_of
 from calibrant.core.inputs import reduction_with_name
 from calibrant.diagrams.sets import SET_DIAGRAMS, set_coverage, set_sizes
-from calibrant.maps.calibration_map import VECTORS
+from calibrant.maps.calibration_map import VECTORS, CalibrationMap
+from calibrant.measures.selective import CostPlane
 from calibrant.plots.axes import check_axes, colour, new_axes
 from calibrant.plots.canvas import BODY, IN_SAMPLE, NothingToDraw, shortened
 from calibrant.plots.panel import level_text
+from calibrant.sets.evaluation import SetEvaluation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant.by_size import MeasuresBySize
-    from calibrant.comparison.results import ComparisonReport
     from calibrant.decisions.decision_curve import DecisionCurve
     from calibrant.decisions.segments import SegmentSearch
-    from calibrant.maps.calibration_map import CalibrationMap
-    from calibrant.measures.selective import CostPlane
-    from calibrant.sets.evaluation import SetEvaluation
 
 #: Points of a curve.
 _POINTS = 2001

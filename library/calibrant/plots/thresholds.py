@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.plots.panel import Data, Key, Look, Panel, Plot, Range, decimal, level_text, plain_mark, values
+from calibrant.plots.panel import Data, Key, Look, Panel, Plot, Range, decimal, level_in, plain_mark, spread, values
 
 _REFERENCE = (5.0, 3.0)
 #: Points in the alternative text, and the part of the panel below 0 for net benefit.
@@ -26,8 +26,7 @@ def _show(panel: Panel, data: Data, look: Look) -> None:
 
 def _keys(reference: Key) -> Callable[[Data, Mapping[str, Any], Look], list[Key]]:
     def keys(data: Data, definition: Mapping[str, Any], look: Look) -> list[Key]:
-        level = level_text(float(definition.get("level", 0.95)))
-        band = [] if data["low"] is None else [Key(f"{level} interval", look.tint, "area")]
+        band = [] if data["low"] is None else [Key(f"{level_in(definition)} interval", look.tint, "area")]
         return [Key("model", look.colour), *band, reference]
 
     return keys
@@ -36,7 +35,7 @@ def _keys(reference: Key) -> Callable[[Data, Mapping[str, Any], Look], list[Key]
 def _describe(what: str, other: str) -> Callable[[Data, Mapping[str, Any]], str]:
     def describe(data: Data, _: Mapping[str, Any]) -> str:
         at, value, reference = (values(data[name]) for name in ("thresholds", "value", "reference"))
-        shown = np.unique(np.linspace(0, len(at) - 1, _DESCRIBED).round().astype(int))
+        shown = spread(len(at), _DESCRIBED)
         points = "; ".join(f"{at[i]:.3g}: {decimal(value[i])} and {decimal(reference[i])}" for i in shown)
         return f"{what} of the model, and {other}, by threshold: {points}."
 

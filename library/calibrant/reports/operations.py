@@ -17,7 +17,7 @@ from calibrant.core.reductions import MANY, Event, check_decided
 from calibrant.core.results import plain_json
 from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
-from calibrant.decisions.thresholds import ThresholdCriterion
+from calibrant.decisions.thresholds import ThresholdCriterion, check_criterion, compared_decisions, threshold_of
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import CheckedBatch, Evaluation, Report
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
@@ -545,7 +545,6 @@ def decision_events(
 ) -> dict[str, Event]:
     """Return the event of each model on which decisions are made; raises ``InvalidOption`` if it has no threshold."""
     from calibrant.decisions.decision_curve import check_events
-    from calibrant.decisions.thresholds import check_criterion
 
     events = {name: event_by_name(batch, reduction, None) for name, batch in models.items()}
     check_events(events)
@@ -574,8 +573,6 @@ def decisions_document(
     A bound that no threshold of a model reaches is its ``problem``. ``differences`` are those of the cost per row, or
     under a capacity of the recall, of pairs of models on the same rows.
     """
-    from calibrant.decisions.thresholds import compared_decisions, threshold_of
-
     events, own = decision_events(models, reduction, criterion), LEVEL if level is None else level
     decisions, problems = {}, {}
     for name, event in events.items():

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import find_alarms
-from backend.monitors.change_times import MOST, estimate_change
 from backend.monitors.ingestion import Account, Ingestion
 from backend.monitors.looks import look_at
 from backend.monitors.rows import MonitorRows
+from backend.monitors.rules.evidence import MOST, estimate_change
 from backend.store.monitors.buckets import SPAN
 from backend.store.monitors.ledger import Ledger, MonitorGroups, RowChanges
 from backend.store.store import Store

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from backend.monitors.alarms import acknowledge
-from backend.monitors.kinds import SetMonitor, kind_of_monitor
+from backend.monitors.kinds import CountedSets, SetMonitor, entries_of_sets, kind_of_monitor
 from backend.monitors.looks import look_at
-from backend.monitors.sets import CountedSets, entries_of_sets
 from backend.store.keyspace import new_id
 from backend.store.monitors.definitions import Definitions
 from backend.store.store import Store

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from service.callers import LOCAL, Caller
-from service.drawing import DrawingQueue
 from service.errors import Busy
+from service.process import DrawingQueue
 
 
 async def test_one_picture_is_drawn_at_a_time_and_the_loop_goes_on() -> None:

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
+import numpy as np
 import typer
 
 from calibrant.cli.engine import Engine, engine_of, read_map, say_map
@@ -48,16 +49,18 @@ from calibrant.cli.server_url import Server
 from calibrant.cli.sets import GROUPS_OF_SETS, SeedOfSets, say_sizes, sets_of
 from calibrant.cli.sources import Where, scored_source, source_arguments
 from calibrant.cli.sources import source_of as source_of_url
-from calibrant.io.calibrated import BOUNDS
+from calibrant.core.batch import Integers, read_predictions, with_features
+from calibrant.core.cells import Floats
+from calibrant.distributions.forecasts import FIELDS, Forecasts
+from calibrant.io.calibrated import BLOCK, BOUNDS, calibrated_arrow, calibrated_lines, calibrated_text, forecast_columns
+from calibrant.io.errors import TabularError, needed_pyarrow
+from calibrant.io.limits import FileLimits
+from calibrant.io.table import ForecastSheet, Sheet
 
 if TYPE_CHECKING:
     from calibrant.client.frames import ForecastArguments
-    from calibrant.core.batch import Integers
-    from calibrant.core.cells import Floats
     from calibrant.distributions.adaptive import AdaptiveForecasts
-    from calibrant.distributions.forecasts import Forecasts
     from calibrant.distributions.maps.distribution_map import DistributionMap, Support
-    from calibrant.io.table import ForecastSheet, Sheet
 
 
 # --- Application of a map, in this process or on a server
@@ -65,8 +68,6 @@ if TYPE_CHECKING:
 
 def _calibrated(engine: Engine, rows: Sheet, applied: Any, *, bounds: bool) -> Floats:
     """Apply a map to the predictions; with ``bounds`` beside the two probabilities that each is merged from, (n, 3)."""
-    import numpy as np
-
     if engine.client is not None and bounds:
         return np.column_stack(engine.client.bounds(applied, rows.predictions, scale=rows.scale))
     if engine.client is not None:
@@ -75,7 +76,6 @@ def _calibrated(engine: Engine, rows: Sheet, applied: Any, *, bounds: bool) -> F
         say_map(answer)
         calibrated: Floats = answer.calibrated
         return calibrated
-    from calibrant.core.batch import read_predictions, with_features
     from calibrant.maps.calibration_map import load
 
     fitted, predictions = load(applied), read_predictions(rows.predictions, scale=rows.scale)
@@ -130,10 +130,7 @@ def write_calibrated(
     if suffix == ".npz":
         _write_arrays(out, {"calibrated": calibrated})
         return
-    from calibrant.io.calibrated import BLOCK, calibrated_arrow, calibrated_lines, calibrated_text
     from calibrant.io.detection import open_table
-    from calibrant.io.errors import TabularError
-    from calibrant.io.limits import FileLimits
 
     with open_table(source, name_of(file), FileLimits(), encoding=encoding) as table:
         try:
@@ -165,8 +162,6 @@ def _packed(written: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 def _write_table(table: Any, out: Path) -> None:
     """Write a pyarrow table as Parquet, or as an Arrow file, which Feather is too."""
-    from calibrant.io.errors import needed_pyarrow
-
     with opened(out) as written:
         if out.suffix.lower() == ".parquet":
             needed_pyarrow("parquet", "a Parquet file").parquet.write_table(table, written)
@@ -176,7 +171,6 @@ def _write_table(table: Any, out: Path) -> None:
 
 
 def _write_arrays(out: Path, arrays: Mapping[str, Any]) -> None:
-    import numpy as np
 
     with opened(out) as npz:
         np.savez(npz, allow_pickle=False, **arrays)
@@ -185,11 +179,8 @@ def _write_arrays(out: Path, arrays: Mapping[str, Any]) -> None:
 def _write_forecasts(source: BinaryIO, file: Path, forecasts: Forecasts, out: Path, columns: Columns) -> None:
     """Write predictive distributions, to NPZ as the arrays of their kind."""
     if out.suffix.lower() == ".npz":
-        from calibrant.distributions.forecasts import FIELDS
-
         _write_arrays(out, {name: getattr(forecasts, name) for name in FIELDS[forecasts.kind]})
         return
-    from calibrant.io.calibrated import forecast_columns
 
     calibrated, names = forecast_columns(forecasts)
     write_calibrated(source, file, calibrated, names, out, columns["decimal"], columns["encoding"])
@@ -315,8 +306,6 @@ def _with_map(
             values: Floats | Integers
             names: Sequence[str] | None
             if of_sets:
-                import numpy as np
-
                 sets = sets_of(engine, rows, applied, document, seed, alpha)
                 say_sizes(sets)
                 values, names = sets.members.astype(np.int64), [str(name) for name in sets.classes]

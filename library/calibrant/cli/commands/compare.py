@@ -30,6 +30,7 @@ from calibrant.cli.server_url import Server
 from calibrant.cli.sources import Where, compared_source, source_arguments, source_of
 from calibrant.core.choices import Correction as Correction
 from calibrant.core.choices import RankingScore as RankingScore
+from calibrant.io.errors import TabularError
 
 if TYPE_CHECKING:
     from calibrant.io.table import Sheet
@@ -141,7 +142,6 @@ def models_of(files: list[Path], columns: Columns) -> dict[str, Sheet]:
     predictions = columns["predictions"] or ()
     if len(predictions) not in (0, 1, len(files)):
         raise typer.BadParameter("must be one column, or one for each file in their order", param_hint="--prediction")
-    from calibrant.io.errors import TabularError
     from calibrant.io.join import matching_rows
 
     names = [file.stem for file in files]

@@ -31,6 +31,7 @@ from calibrant.cli.rows import (
     reduction_of,
 )
 from calibrant.cli.server_url import Server
+from calibrant.core.errors import CalibrationError, InvalidOption
 
 if TYPE_CHECKING:
     from calibrant.io.table import ForecastSheet, Sheet
@@ -59,7 +60,6 @@ class PictureFlags:
 
     def check(self) -> None:
         """Check all options but the map before a long file is read or sent; raises ``CalibrationError``."""
-        from calibrant.core.errors import InvalidOption
         from calibrant.core.options import read_seed
         from calibrant.measures.intervals import Resampling
         from calibrant.reports.pictures import BY_SIZE, COST_PLANE, is_picture, read_by_size, read_diagram
@@ -118,7 +118,6 @@ def _with_error(engine: Engine, rows: Sheet, request: PictureFlags) -> dict[str,
 
 
 def _by_size(rows: Sheet, request: PictureFlags) -> dict[str, Any]:
-    from calibrant.core.errors import CalibrationError
     from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.reports.pictures import below_diagram, by_size_report, read_by_size

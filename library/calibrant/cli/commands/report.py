@@ -39,10 +39,11 @@ from calibrant.cli.rows import (
 )
 from calibrant.cli.server_url import Server
 from calibrant.core.version import __version__
+from calibrant.io.errors import UnclearColumns
+from calibrant.io.options import FileOptions
 
 if TYPE_CHECKING:
     from calibrant.decisions.thresholds import ThresholdCriterion
-    from calibrant.io.options import FileOptions
     from calibrant.io.table import ForecastSheet, Sheet
     from calibrant.reports.panel import ReportSubject
 
@@ -234,8 +235,6 @@ def _measured(
 
 def _rows_or_models(file: Path, columns: Columns) -> tuple[Sheet, dict[str, Sheet] | None]:
     """Read the rows, or those of each model with the rows of the first, if the named columns cannot be classes."""
-    from calibrant.io.errors import UnclearColumns
-
     with source_of(file) as source:
         try:
             return read_rows(file, columns, source=source), None

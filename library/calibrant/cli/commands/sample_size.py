@@ -6,6 +6,7 @@ log-odds, by a beta distribution, or by the prevalence alone, which has no resul
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,6 @@ def sample_size(
     interval: Annotated[float, typer.Option("--interval", help="Level of the intervals.")] = 0.95,
     as_json: Json = False,
 ) -> None:
-    from dataclasses import asdict
 
     from calibrant.measures import sample_size as needed
 

@@ -19,7 +19,7 @@ from calibrant.distributions.maps.location_scale import LocationScale
 from calibrant.distributions.maps.scales import LEVELS
 from calibrant.distributions.maps.tables import QuantileTable, normal_of, table_of
 from calibrant.distributions.maps.variance import VarianceCurve, VarianceLine
-from calibrant.maps.parameters import FittedFunction, Parameter, Parametric, function_document, read_array
+from calibrant.maps.parameters import FittedFunction, Parameter, Parametric, function_document, read_array, read_part
 
 Groups = Sequence[str] | None
 #: The kind of forecasts, and the levels of quantiles or of the two ends of an interval.
@@ -227,18 +227,10 @@ def _by_group(function: ByGroup, forecasts: Forecasts, groups: Groups, seed: int
 
 def read_function(document: Any, where: str = "") -> Any:
     """Read a function from its document; errors name places below ``where``."""
-    family = document.get("family") if isinstance(document, Mapping) else None
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidDocument.at(f"{where}/family", f"must be one of: {', '.join(FAMILIES)}")
-    parameters = document.get("parameters")
-    if not isinstance(parameters, dict):
-        raise InvalidDocument.at(f"{where}/parameters", "must be an object")
     try:
-        return FAMILIES[family].from_parameters(parameters)
+        return read_part(document, where, FAMILIES)
     except RecursionError as error:
         raise InvalidDocument.at(f"{where}/parameters", "are nested too deeply") from error
-    except InvalidDocument as error:
-        raise error.under(where) from error
 
 
 def _applications(function: Any) -> int:

@@ -7,15 +7,16 @@ passed as normal scores, so that far tails keep their precision.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ForecastKind
 from calibrant.core.choices import ForecastScale as ForecastScale
-from calibrant.core.errors import OutOfRange
+from calibrant.core.errors import InvalidOption, OutOfRange
 from calibrant.maps.parameters import ParameterChoice
 
 Tails = Literal["normal", "flat"]
@@ -25,6 +26,14 @@ TAILS: tuple[Tails, ...] = get_args(Tails)
 ScaleParameter = Annotated[ForecastScale, ParameterChoice("scale g on which quantiles are moved", choices=SCALES)]
 #: Levels of the predicted quantiles if none are given: the 23 of the forecast hubs of COVID-19 and influenza.
 LEVELS = (0.01, 0.025, *(round(0.05 * i, 2) for i in range(1, 20)), 0.975, 0.99)
+
+
+def check_scale(scale: Any, kind: ForecastKind | None = None) -> None:
+    """Raise ``InvalidOption`` for what is not a scale, or not one of forecasts of this kind."""
+    if scale not in SCALES:
+        raise InvalidOption.at("/scale", f"must be one of: {', '.join(SCALES)}")
+    if scale != "identity" and kind == "normal":
+        raise InvalidOption.at("/scale", "must be identity for mean and variance")
 
 
 def forward(x: Floats, scale: ForecastScale, field: str = "observed") -> Floats:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from service.web.environment import environment
+from service.web.visitor import environment
 
 
 def test_every_template_compiles() -> None:

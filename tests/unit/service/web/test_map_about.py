@@ -12,8 +12,8 @@ import pytest
 
 from calibrant.calibrators import METHODS
 from schemas.maps import MapRecord
-from service.web.environment import environment
 from service.web.maps import EXPLAINED
+from service.web.visitor import environment
 
 STORED = sorted((Path(__file__).parents[3] / "contract" / "stored").glob("map-v1-*.json"))
 
