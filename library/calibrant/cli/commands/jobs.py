@@ -8,6 +8,7 @@ import typer
 
 from calibrant.cli.output import Json, progress_of, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
+from calibrant.core.choices import FINAL
 
 if TYPE_CHECKING:
     from calibrant.client.answers import JobSummary
@@ -21,8 +22,6 @@ _WHOSE = "jobs"
 @jobs.command()
 def watch(job_id: JobId, server: NeededServer = None) -> None:
     """Show the progress of a job until it ends; exit with 1 if it did not succeed."""
-    from calibrant.client.answers import FINAL
-
     with client_of(server, _WHOSE) as client, progress_of(stays=True) as bar:
         job, task = None, bar.add_task("", stage="queued", total=1.0)
         for event in client.events(job_id):
