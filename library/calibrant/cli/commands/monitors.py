@@ -11,7 +11,7 @@ import typer
 
 from calibrant.cli.exits import ABOVE, Refused
 from calibrant.cli.options import read_json, read_measures
-from calibrant.cli.output import Json, bar, plain, say, table, write_json, write_lines
+from calibrant.cli.output import Json, bar, facts_of, plain, say, table, write_json, write_lines
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.cli.sources import Where, conditions_of
@@ -145,18 +145,19 @@ def show(
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Show the counts of a monitor, the coverage, measures and estimates of each window, and its online map."""
+    """Show the definition of a monitor, its counts, the measures and estimates of each window, and its online map."""
     with client_of(server, _WHOSE) as client:
         reading = client.monitor(name, windows=window or (), threshold=threshold, reference=reference)
     if as_json:
         write_json(reading.to_dict())
         return
+    definition = table("field", "value", left=2, rows=facts_of(reading.monitor.to_dict()).items())
     counts = table("count", name, rows=((field, f"{count:,}") for field, count in reading.counts.to_dict().items()))
     keys = list(reading.windows[0].measures) if reading.windows else []
     # Forecasts have a measure that is called coverage.
     labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
     rows = ((read.name, f"{read.rows:,}", _share(read.coverage), *_cells(read, keys)) for read in reading.windows)
-    write_lines(counts, table("window", "labelled", labelled, *keys, rows=rows))
+    write_lines(definition, counts, table("window", "labelled", labelled, *keys, rows=rows))
     for read in reading.windows:
         if read.estimates is not None and (reading.monitor.reference, reference) != (None, None):
             write_lines(*_estimates(read.name, read.estimates, read.drift))
