@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant.cli.options import After, Before
 from calibrant.cli.output import Json, progress_of, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.core.choices import FINAL
@@ -43,11 +44,18 @@ def list_jobs(
         str | None,
         typer.Option("--status", help="Only jobs with this status: queued, running, succeeded, failed or cancelled."),
     ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="Only jobs of this kind: fit, evaluate, recommend, score or backfill."),
+    ] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Only jobs of the batch with this id.")] = None,
+    after: After = None,
+    before: Before = None,
     as_json: Json = False,
 ) -> None:
     """List the jobs, newest first."""
     with client_of(server, _WHOSE) as client:
-        listed = list(client.jobs(status=status))
+        listed = list(client.jobs(status=status, kind=kind, batch=batch, created_after=after, created_before=before))
     if as_json:
         write_json([job.to_dict() for job in listed])
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,12 +32,22 @@ def list_maps(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Only maps with this tag, name or name=value; repeatable.")
     ] = None,
+    reduction: Annotated[str | None, typer.Option("--reduction", help="Only maps of this reduction.")] = None,
+    scale: Annotated[
+        str | None, typer.Option("--scale", help="Only maps of predictions on this scale: probability or logit.")
+    ] = None,
+    classes: Annotated[int | None, typer.Option("--classes", help="Only maps of this number of classes.")] = None,
+    created_by: Annotated[
+        str | None, typer.Option("--created-by", help="Only maps that the API key with this name created.")
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """List the maps, newest first."""
+    filters: dict[str, Any] = {"name": name, "alias": alias, "method": method, "tags": tag or (), "scale": scale}
+    filters |= {"reduction": reduction, "n_classes": classes, "created_by": created_by}
     with client_of(server, _WHOSE) as client:
-        listed_maps = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
+        listed_maps = list(client.maps(**filters))
     if as_json:
         write_json([listed.to_dict() for listed in listed_maps])
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from calibrant.cli.exits import ABOVE, Refused
-from calibrant.cli.options import read_json, read_measures
+from calibrant.cli.options import After, Before, read_json, read_measures
 from calibrant.cli.output import Json, bar, facts_of, plain, say, table, write_json, write_lines
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
@@ -107,10 +107,12 @@ def create(
 
 
 @monitors.command(name="list")
-def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
+def list_monitors(
+    after: After = None, before: Before = None, as_json: Json = False, server: NeededServer = None
+) -> None:
     """List the monitors, newest first."""
     with client_of(server, _WHOSE) as client:
-        all_monitors = list(client.monitors())
+        all_monitors = list(client.monitors(created_after=after, created_before=before))
     if as_json:
         write_json([monitor.to_dict() for monitor in all_monitors])
         return
