@@ -53,7 +53,9 @@ ARGUMENTS: Mapping[str, Arguments] = {
     "bounds": Arguments({"map": "spam", "predictions": P}, {"scale": "logit"}),
     "calibrate": Arguments({"map": "spam", "predictions": P}, {"scale": "logit", "features": {"age": Y}}),
     "calibrate_distribution": Arguments({"map": "spam", **NORMAL}, {"batch": "batch_1", "seed": 3, "by": GROUPS}),
-    "calibrate_sets": Arguments({"map": "spam", "predictions": P}, {"groups": GROUPS, "seed": 3, "alpha": 0.2}),
+    "calibrate_sets": Arguments(
+        {"map": "spam", "predictions": P}, {"scale": "logit", "groups": GROUPS, "seed": 3, "alpha": 0.2}
+    ),
     "evaluate_sets": Arguments(
         {"sets": [[0], [1], [0, 1]], "labels": Y, "class_names": [0, 1]},
         {"alpha": 0.2, "groups": GROUPS, "weights": [1, 2, 3], "weights_kind": "frequency", "interval": 0.9},

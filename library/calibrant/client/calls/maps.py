@@ -262,6 +262,7 @@ def calibrate_sets(
     map: str | MapSummary,
     predictions: Any,
     *,
+    scale: str | None = None,
     groups: Any = None,
     seed: int | None = None,
     alpha: float | None = None,
@@ -271,7 +272,7 @@ def calibrate_sets(
     Parameters
     ----------
     predictions : array_like, str or BatchRecord
-        (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame. Or a stored batch.
+        (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
     groups : array_like, optional
         Group of each row, for a map by group.
     seed : int, optional
@@ -290,7 +291,7 @@ def calibrate_sets(
     >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
     [1, 1]
     """
-    fields = {"map": map, "seed": seed, "alpha": alpha}
+    fields = {"map": map, "scale": scale, "seed": seed, "alpha": alpha}
     answer, arrays, _ = yield from _calibrated(patience, fields, predictions, None, groups)
     try:
         classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
