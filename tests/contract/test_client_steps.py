@@ -6,7 +6,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from calibrant.client.answers.monitor_alarms import Occasion
 from calibrant.client.packing import NPY, NPZ, unpack
 from calibrant.client.retries import Patience
 from calibrant.client.steps import JSON, Request
+from schemas.maps import CalibrateDistributionBody, InOrderBody
 from service.calls import Call
 from service.route_table import RouteTable
 
@@ -40,7 +40,10 @@ PROPOSAL = Proposal(
 
 
 class Arguments(NamedTuple):
-    """The arguments without which a method cannot be called, and a value of each other one that is not its default."""
+    """The arguments without which a method cannot be called, and a value of each other one that is not its default.
+
+    ``others`` may have another form of a needed one, such as a batch in place of predictions.
+    """
 
     needed: Mapping[str, Any]
     others: Mapping[str, Any]
@@ -50,11 +53,14 @@ _SENDING = {"form": "json", "piece": 2, "key": "a-key", "timestamps": TIMES}
 ARGUMENTS: Mapping[str, Arguments] = {
     "accept_proposal": Arguments({"monitor": "inbox"}, {"if_match": PROPOSAL}),
     "alias": Arguments({"name": "spam", "alias": "champion", "version": 1}, {"new": True}),
-    "bounds": Arguments({"map": "spam", "predictions": P}, {"scale": "logit"}),
-    "calibrate": Arguments({"map": "spam", "predictions": P}, {"scale": "logit", "features": {"age": Y}}),
+    "bounds": Arguments({"map": "spam", "predictions": P}, {"predictions": "batch_1", "scale": "logit"}),
+    "calibrate": Arguments(
+        {"map": "spam", "predictions": P}, {"predictions": "batch_1", "scale": "logit", "features": {"age": Y}}
+    ),
     "calibrate_distribution": Arguments({"map": "spam", **NORMAL}, {"batch": "batch_1", "seed": 3, "by": GROUPS}),
     "calibrate_sets": Arguments(
-        {"map": "spam", "predictions": P}, {"scale": "logit", "groups": GROUPS, "seed": 3, "alpha": 0.2}
+        {"map": "spam", "predictions": P},
+        {"predictions": "batch_1", "scale": "logit", "groups": GROUPS, "seed": 3, "alpha": 0.2},
     ),
     "evaluate_sets": Arguments(
         {"sets": [[0], [1], [0, 1]], "labels": Y, "class_names": [0, 1]},
@@ -89,15 +95,23 @@ NOT_SENT = {
 }
 #: Arguments of rows that several methods share; `with_forecast_rows` sends them.
 SHARED = {"std", "quantiles", "levels", "samples", "lower", "upper", "level"}
-#: Fields of calls that no method by hand sends, and why.
-NO_ARGUMENT = {
-    "POST /calibrate": dict.fromkeys(SHARED, "another form of forecasts"),
-    "POST /coverage": {
-        "prediction_kind": "has one value",
+_OF_SETS = dict.fromkeys(("groups", "seed", "alpha"), "is for maps to prediction sets")
+_FORMS = dict.fromkeys(SHARED, "another form of forecasts")
+_BOUNDS = {"bounds": "see the method bounds"}
+#: Fields of its call that a method does not send, and why.
+NO_ARGUMENT: Mapping[str, Mapping[str, str]] = {
+    "bounds": {**_OF_SETS, "features": "a Venn-Abers map has none"},
+    "calibrate": {**_OF_SETS, **_BOUNDS},
+    "calibrate_sets": {**_BOUNDS, "features": "a map to prediction sets has none"},
+    "calibrate_distribution": _FORMS,
+    "recalibrate_in_order": _FORMS,
+    "evaluate_sets": {
         "sets": "are sent as predictions of 0 and 1",
         **dict.fromkeys(("clusters", "features"), "are refused"),
     },
 }
+#: Which of the bodies of its call a method sends.
+BODIES = {"calibrate_distribution": CalibrateDistributionBody, "recalibrate_in_order": InOrderBody}
 ROWS_OF_MONITORS = re.compile(r"POST /monitors/\{name\}/(rows|predictions|labels)")
 
 
@@ -180,18 +194,16 @@ def _fields(request: Request) -> set[str]:
     return names
 
 
-def test_every_field_of_a_call_is_an_argument_of_a_method_by_hand() -> None:
-    sent: dict[str, set[str]] = defaultdict(set)
-    calls: dict[str, Call] = {}
-    for name, (needed, others) in ARGUMENTS.items():
-        for arguments in (needed, {**needed, **others}, *({**needed, one: value} for one, value in others.items())):
-            request = _sent(name, arguments)
-            call = _call_of(request)
-            calls[str(call)] = call
-            sent[str(call)] |= _fields(request)
-    for key, call in calls.items():
-        if ROWS_OF_MONITORS.fullmatch(key):
-            continue  # a body of rows with one name for each column
-        models = [*(() if call.query is None else (call.query,)), *(() if call.body is None else call.body.models)]
-        known = {name for model in models for name in model.model_fields}
-        assert (key, known - sent[key] - NO_ARGUMENT.get(key, {}).keys()) == (key, set())
+@pytest.mark.parametrize("name", METHODS)
+def test_every_field_of_its_call_is_an_argument_of_a_method_by_hand(name: str) -> None:
+    needed, others = ARGUMENTS[name]
+    sent: set[str] = set()
+    for arguments in (needed, {**needed, **others}, *({**needed, one: value} for one, value in others.items())):
+        sent |= _fields(_sent(name, arguments))
+    call = _call_of(_sent(name, needed))
+    if ROWS_OF_MONITORS.fullmatch(str(call)):
+        return  # a body of rows with one name for each column
+    body = [] if call.body is None else [BODIES.get(name, call.body.models[0])]
+    models = body if call.query is None else [*body, call.query]
+    known = {field for model in models for field in model.model_fields} - {"prediction_kind"}
+    assert known - sent == NO_ARGUMENT.get(name, {}).keys()

@@ -2403,6 +2403,7 @@ class AsyncCalibrant(AsyncConnection):
         map: str | MapSummary,
         predictions: Any,
         *,
+        scale: str | None = None,
         groups: Any = None,
         seed: int | None = None,
         alpha: float | None = None,
@@ -2414,7 +2415,9 @@ class AsyncCalibrant(AsyncConnection):
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         predictions : array_like, str or BatchRecord
-            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame. Or a stored batch.
+            (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         groups : array_like, optional
             Group of each row, for a map by group.
         seed : int, optional
@@ -2434,7 +2437,7 @@ class AsyncCalibrant(AsyncConnection):
         [1, 1]
         """
         return await self._run(
-            maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha)
+            maps.calibrate_sets(self._patience, map, predictions, scale=scale, groups=groups, seed=seed, alpha=alpha)
         )
 
     async def recalibrate_in_order(

@@ -2397,6 +2397,7 @@ class Calibrant(Connection):
         map: str | MapSummary,
         predictions: Any,
         *,
+        scale: str | None = None,
         groups: Any = None,
         seed: int | None = None,
         alpha: float | None = None,
@@ -2408,7 +2409,9 @@ class Calibrant(Connection):
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
         predictions : array_like, str or BatchRecord
-            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame. Or a stored batch.
+            (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         groups : array_like, optional
             Group of each row, for a map by group.
         seed : int, optional
@@ -2427,7 +2430,9 @@ class Calibrant(Connection):
         >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
         [1, 1]
         """
-        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha))
+        return self._run(
+            maps.calibrate_sets(self._patience, map, predictions, scale=scale, groups=groups, seed=seed, alpha=alpha)
+        )
 
     def recalibrate_in_order(
         self,
