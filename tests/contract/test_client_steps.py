@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
+from pydantic import BaseModel
 
 import calibrant.client.calls as steps
 from calibrant.client.answers import Proposal, RecalibrationData
@@ -111,7 +112,10 @@ NO_ARGUMENT: Mapping[str, Mapping[str, str]] = {
     },
 }
 #: Which of the bodies of its call a method sends.
-BODIES = {"calibrate_distribution": CalibrateDistributionBody, "recalibrate_in_order": InOrderBody}
+BODIES: Mapping[str, type[BaseModel]] = {
+    "calibrate_distribution": CalibrateDistributionBody,
+    "recalibrate_in_order": InOrderBody,
+}
 ROWS_OF_MONITORS = re.compile(r"POST /monitors/\{name\}/(rows|predictions|labels)")
 
 
@@ -203,7 +207,7 @@ def test_every_field_of_its_call_is_an_argument_of_a_method_by_hand(name: str) -
     call = _call_of(_sent(name, needed))
     if ROWS_OF_MONITORS.fullmatch(str(call)):
         return  # a body of rows with one name for each column
-    body = [] if call.body is None else [BODIES.get(name, call.body.models[0])]
+    body: list[type[BaseModel]] = [] if call.body is None else [BODIES.get(name, call.body.models[0])]
     models = body if call.query is None else [*body, call.query]
     known = {field for model in models for field in model.model_fields} - {"prediction_kind"}
     assert known - sent == NO_ARGUMENT.get(name, {}).keys()
