@@ -10,6 +10,7 @@ from backend.requester import Requester
 from backend.telemetry.observed import note_rows, traced
 from calibrant.core.errors import InvalidOption, naming
 from calibrant.io.errors import InvalidField
+from calibrant.io.strict import CLASSIFICATION
 from schemas.coverage import CoverageOptions
 
 
@@ -28,6 +29,8 @@ def evaluate_sets(requester: Requester, arrays: Arrays, options: CoverageOptions
         raise InvalidField.at("/labels", "is missing")
     if "clusters" in arrays:
         raise InvalidOption.at("/clusters", "are not supported: intervals assume independent rows")
+    if any(name.startswith(CLASSIFICATION.features) for name in arrays):
+        raise InvalidOption.at("/features", "are not supported: no map is applied")
     reserve_work(requester, arrays)
     size = sum(map(len, listed)) if listed is not None else 0 if matrix is None else matrix.size
     requester.take_slot(1e-7 * size)

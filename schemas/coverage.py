@@ -37,6 +37,7 @@ class CoverageBody(CoverageOptions, Arrays):
         None, description="for each row K numbers, 1 if the set has the class and 0 if not; or ``sets``"
     )
     clusters: None = Field(None, description="not supported: intervals assume independent rows")
+    features: None = Field(None, description="not supported: no map is applied")
 
 
 class StratumAnswer(Document):

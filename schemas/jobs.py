@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from calibrant.core.choices import FINAL as FINAL
+from calibrant.core.choices import JobStatus as JobStatus
 from schemas.audit import Author
 from schemas.base import Document, Timestamp
 from schemas.batches import BatchRecord
@@ -24,9 +26,6 @@ KIND_NAMES: dict[Kind, str] = {
     "score": "batch scoring",
     "backfill": "backfill",
 }
-Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-#: Statuses that never change again.
-FINAL: frozenset[Status] = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class Progress(Document):
@@ -42,7 +41,7 @@ class JobState(Document):
 
     id: str = Field(description="id of the job")
     kind: Kind = Field(description="what the job does")
-    status: Status = Field(description="status of the job")
+    status: JobStatus = Field(description="status of the job")
     progress: Progress = Progress()
     created_at: Timestamp
     created_by: str | None = None
@@ -80,7 +79,7 @@ class JobAnswer(JobSummary):
 class JobsQuery(PageQuery):
     """The query of ``GET /jobs``."""
 
-    status: Status | None = Field(None, description="only jobs with this status")
+    status: JobStatus | None = Field(None, description="only jobs with this status")
     kind: Kind | None = Field(None, description="only jobs of this kind")
     batch: str | None = Field(None, description="only jobs of this batch")
 

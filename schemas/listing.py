@@ -32,6 +32,11 @@ class MapQuery(Document):
     cursor: Annotated[str, Field(max_length=400)] | None = Field(None, description="`next` of the previous page")
 
 
+#: Filters of the list: of the value that a field of the summary must have, and all of them.
+FACETS = tuple(name for name in MapQuery.model_fields if name in MapSummary.model_fields)
+FILTERS = tuple(name for name in MapQuery.model_fields if name not in ("limit", "cursor"))
+
+
 class ListedMap(MapSummary):
     """A map in a list, with the aliases that point at it."""
 

@@ -350,7 +350,6 @@ def __dir__() -> list[str]:
 def _package(by_module: Mapping[str, Sequence[type[BaseModel]]]) -> str:
     names = {module: [model.__name__ for model in models] for module, models in by_module.items()}
     names["document"] = ["WireAnswer", "Mismatch", "decode"]
-    names["final"] = ["FINAL"]
     lines = []
     for module in sorted(names):
         line = f"from calibrant.client.answers.{module} import {', '.join(sorted(names[module]))}"

@@ -129,16 +129,24 @@ def list_keys(
     from rich.console import Console
     from rich.table import Table
 
+    from schemas.keys import KeyRecord
+
     with _store(store_url(redis_url, redis_url_file), data) as store:
         records = store.all()
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "tenant", "scope", "created", "state", "requests per minute"):
-        table.add_column(column, no_wrap=True)
-    for r in records:
-        rate = {None: "service setting", 0: "no limit"}.get(r.rate_limit, str(r.rate_limit))
-        table.add_row(r.id, r.name, r.tenant, r.scope, r.created_at, _state(r), rate)
+    columns = [name for name in KeyRecord.model_fields if name not in ("format", "secrets")]
+    for name in columns:
+        table.add_column(_TITLES.get(name, name.replace("_", " ")), no_wrap=True)
+    for record in records:
+        rate = {None: "service setting", 0: "no limit"}.get(record.rate_limit, str(record.rate_limit))
+        texts = {"revoked_at": _state(record), "rate_limit": rate}
+        table.add_row(*(texts.get(name) or str(getattr(record, name)) for name in columns))
     # A pipe has no terminal width.
     Console(width=None if sys.stdout.isatty() else 240).print(table)
+
+
+#: The titles of columns that are not the names of fields; the state follows from the secrets too.
+_TITLES = {"created_at": "created", "revoked_at": "state", "rate_limit": "requests per minute"}
 
 
 def _state(record: KeyRecord) -> str:

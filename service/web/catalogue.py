@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from fastapi import Response
 
+from backend.kinds.catalogues import CATALOGUES
 from schemas.base import Document
 from schemas.distributions import PredictionKind
 from service.calls import Call
-from service.routes.catalogue import diagram_entries, measure_entries, method_entries
 from service.web.forms import page_calls
 from service.web.visit import Visit, Visiting
 
@@ -28,19 +28,19 @@ calls = page_calls(reads="any")
 @calls.add(Call("GET", "/ui/measures"))
 async def measures(visit: Visiting, prediction_kind: PredictionKind = "classification") -> Response:
     """All measures, with definition, range, options and source."""
-    return _page(visit, "measures", prediction_kind, measure_entries(prediction_kind))
+    return _page(visit, "measures", prediction_kind, CATALOGUES[prediction_kind].measures())
 
 
 @calls.add(Call("GET", "/ui/diagrams"))
 async def diagrams(visit: Visiting, prediction_kind: PredictionKind = "classification") -> Response:
     """All diagrams, with definition, data, options and source."""
-    return _page(visit, "diagrams", prediction_kind, diagram_entries(prediction_kind))
+    return _page(visit, "diagrams", prediction_kind, CATALOGUES[prediction_kind].diagrams())
 
 
 @calls.add(Call("GET", "/ui/methods"))
 async def methods(visit: Visiting, prediction_kind: PredictionKind = "classification") -> Response:
     """All calibration methods, with definition, options, properties and source."""
-    return _page(visit, "methods", prediction_kind, method_entries(prediction_kind))
+    return _page(visit, "methods", prediction_kind, CATALOGUES[prediction_kind].methods())
 
 
 def _page(visit: Visit, noun: str, kind: PredictionKind, entries: Sequence[Document]) -> Response:

@@ -23,7 +23,7 @@ from calibrant.sets.families import SET_FAMILIES
 from calibrant.sets.fitting import SET_METHODS
 from schemas.aliases import AliasOptions, AliasRecord
 from schemas.audit import AuditQuery, ChangeRecord
-from schemas.listing import MapQuery
+from schemas.listing import FILTERS, MapQuery
 from schemas.maps import MAX_TEXT, About, MapChanges, MapRecord, MapSummary
 from schemas.problems import Problem
 from service.calls import Call
@@ -52,8 +52,6 @@ EXPLAINED: Mapping[str, Any] = {
     "methods": {**METHODS, **SET_METHODS},
     "meanings": DIAGNOSTICS,
 }
-#: The filters of the list, as in its form.
-FILTERS = ("name", "method", "alias", "tag", "reduction", "created_by")
 
 
 def read_filters(query: Mapping[str, str]) -> MapQuery:

@@ -14,7 +14,9 @@ from calibrant.maps.calibration_map import binned, scored
 from calibrant.monitoring.label_shift import most_changed
 from calibrant.reports.numbers import class_list
 from calibrant.reports.tables import describe_reduction
+from calibrant.reports.text import in_a_line, is_empty
 from schemas.base import Document
+from schemas.meanings import MEANINGS
 from schemas.monitor_rules import RuleState
 from schemas.problems import Problem
 from service.errors import InvalidField
@@ -115,6 +117,16 @@ def status(rules: Sequence[RuleState]) -> str:
     return min((rule.status for rule in rules), key=("alarm", "ok", "unknown").index, default="unknown")
 
 
+def stated_fields(document: Document) -> list[tuple[str, str, str]]:
+    """The name, description and value of each field of a document that has a value."""
+    values = document.model_dump(mode="json")
+    return [
+        (name, (field.description or MEANINGS.get(name, "")).replace("``", "`"), in_a_line(values[name]))
+        for name, field in type(document).model_fields.items()
+        if not is_empty(values[name])
+    ]
+
+
 def as_text(value: Any) -> str:
     """Return a value of a document as text; of many numbers, how many and their range."""
     if value is None:
@@ -195,6 +207,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "status": status,
     "most_changed": most_changed,
     "as_text": as_text,
+    "stated_fields": stated_fields,
     "candidates": candidates,
     "term": term,
 }

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_array_equal
 from redis import Redis
 
 import calibrant
@@ -247,6 +248,22 @@ def test_a_stored_batch_is_the_first_argument_of_calls_on_forecasts_too(either: 
     assert either.evaluate_distribution(stored.id, measures=["crps"]) == by_keyword
     assert either.evaluate_distribution(stored, measures=["crps"]) == by_keyword
     assert either.fit_distribution("variance-scaling", stored).n == 300
+
+
+def test_a_stored_batch_is_calibrated_like_its_rows(either: Calibrant) -> None:
+    stored, fitted = either.upload(P, Y), either.fit("platt", P, Y)
+    for batch in (stored, stored.id):
+        assert_array_equal(either.calibrate(fitted.id, batch), either.calibrate(fitted.id, P))
+    of_sets, vectors = either.fit("lac", PROBS, LABELS), either.upload(PROBS, LABELS)
+    expected = either.calibrate_sets(of_sets.id, PROBS).sets.members
+    assert_array_equal(either.calibrate_sets(of_sets.id, vectors).sets.members, expected)
+    forecasts: dict[str, Any] = {"mean": P**2, "std": P + 0.1}
+    scaled, stored = (
+        either.fit_distribution("variance-scaling", P, **forecasts),
+        either.upload_distribution(P, **forecasts),
+    )
+    by_batch = either.calibrate_distribution(scaled.id, batch=stored)
+    assert_array_equal(by_batch.variance, either.calibrate_distribution(scaled.id, **forecasts).variance)
 
 
 def test_the_columns_of_a_frame_of_quantiles_name_the_levels_of_calls_too(either: Calibrant) -> None:

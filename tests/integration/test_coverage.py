@@ -118,6 +118,7 @@ def test_the_client_takes_sets_of_every_type(client: Calibrant) -> None:
         ({"weights": [0.5] * 60, "weights_kind": "frequency"}, 422, "invalid-weight", "/weights/0"),
         ({"weights_kind": "counts"}, 422, "invalid-field", "/weights_kind"),
         ({"clusters": ["a"] * 60}, 422, "invalid-option", "/clusters"),
+        ({"features": {"age": [1.0] * 60}}, 422, "invalid-option", "/features"),
         ({"class_names": ["ant", "bee"]}, 422, "invalid-option", "/class_names"),
         ({"alpha": 0}, 422, "invalid-field", "/alpha"),
         ({"alpha": 1}, 422, "invalid-field", "/alpha"),

@@ -157,7 +157,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, fitted: calibrant.Calibration
 def test_the_commands_evaluate_compare_and_report_with_features(
     service: Stack, file: Path, reference: str, expected: calibrant.Report, on_server: bool
 ) -> None:
-    where = ["--server", service.url, "--feature", "country"] if on_server else []
+    where = ["--server", service.url] if on_server else []
     applied = reference if on_server else file.with_name("map.json")
     flags = [flag for name in MEASURES for flag in ("--measure", name)]
     printed = succeeded(None, "evaluate", file, "--map", applied, *flags, "--seed", "1", "--json", *where)

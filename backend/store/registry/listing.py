@@ -11,9 +11,9 @@ from redis import Redis
 from backend.store.formats import read_stored
 from backend.store.keyspace import Keyspace
 from backend.store.pages import Place, read_cursor, write_cursor
-from backend.store.registry.maps import FACETS, add_missing, facet
+from backend.store.registry.maps import INDEXED, add_missing, facet
 from schemas.aliases import StoredAlias
-from schemas.listing import ListedMap, MapPage, MapQuery
+from schemas.listing import FACETS, ListedMap, MapPage, MapQuery
 
 #: Number of summaries read at once if there are several filters.
 _CHUNK = 500
@@ -35,13 +35,14 @@ class Listing:
     def page(self, query: MapQuery) -> MapPage:
         """The maps after the query's cursor that match its filters; raises ``InvalidCursor``.
 
-        One filter costs O(log maps + limit). With several filters the index with the fewest maps is used, and at most
-        ``MAX_SCANNED`` of its maps are examined.
+        One filter with an index costs O(log maps + limit). With other filters too, the index with the fewest maps is
+        used, and at most ``MAX_SCANNED`` of its maps are examined.
         """
         position = read_cursor(query.cursor)
         indexes = _indexes(query)
         key = self._shortest(indexes)
-        size = query.limit + 1 if len(indexes) < 2 else _CHUNK
+        is_exact = len(indexes) < 2 and all(getattr(query, name) is None for name in FACETS if name not in INDEXED)
+        size = query.limit + 1 if is_exact else _CHUNK
         summaries: list[bytes] = []
         for scanned, (place, summary) in enumerate(self._from(key, position, size)):
             if len(summaries) == query.limit or scanned == MAX_SCANNED:
@@ -104,8 +105,8 @@ class Listing:
 
 
 def _indexes(query: MapQuery) -> list[str]:
-    """The indexes of all filters, that of an alias first."""
-    filters = [("alias", query.alias), *((name, getattr(query, name)) for name in FACETS)]
+    """The indexes of all filters that have one, that of an alias first."""
+    filters = [("alias", query.alias), *((name, getattr(query, name)) for name in INDEXED)]
     return [facet(name, value) for name, value in filters if value is not None] + [facet("tag", t) for t in query.tag]
 
 

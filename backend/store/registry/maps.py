@@ -58,8 +58,8 @@ def is_name(text: str) -> bool:
 
 # --- Summaries of maps, and the indexes for filters
 
-#: Fields of a summary for filters; there is an index for every value.
-FACETS = ("name", "method", "reduction", "scale", "created_by", "n_classes")
+#: Fields of a summary with an index for every value. Maps of earlier versions are in no index that is added here.
+INDEXED = ("name", "method", "reduction", "scale", "created_by", "n_classes")
 
 
 def facet(name: str, value: object) -> str:
@@ -69,7 +69,7 @@ def facet(name: str, value: object) -> str:
 
 def facets(summary: MapSummary) -> set[str]:
     """The indexes that contain a map."""
-    own = {facet(name, value) for name in FACETS if (value := getattr(summary, name)) is not None}
+    own = {facet(name, value) for name in INDEXED if (value := getattr(summary, name)) is not None}
     tags = {facet("tag", word) for tag, value in summary.tags.items() for word in (tag, f"{tag}={value}")}
     return own | tags
 

@@ -34,10 +34,9 @@ class Engine(NamedTuple):
         function: Callable[..., Any] = getattr(calibrant if self.client is None else self.client, name)
         return function
 
-    def document(self, applied: Any) -> dict[str, Any]:
+    def document(self, applied: Any) -> Any:
         """Return the document of a map that ``read_map`` returned: itself, or that of the reference on the server."""
-        document: dict[str, Any] = applied if self.client is None else self.client.map(applied).document
-        return document
+        return applied if self.client is None or applied is None else self.client.map(applied).document
 
     def call(
         self, name: str, rows: Sheet | ForecastSheet, /, models: Mapping[str, Sheet] | None = None, **options: Any

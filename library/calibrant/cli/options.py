@@ -36,6 +36,11 @@ AllowShapeChange = Annotated[
     ),
 ]
 
+After = Annotated[
+    str | None, typer.Option("--after", help="Only those created at this time or later, such as 2026-01-31T00:00:00Z.")
+]
+Before = Annotated[str | None, typer.Option("--before", help="Only those created before this time.")]
+
 
 def map_option(effect: str = "") -> Any:
     """Return the option --map of a command; ``effect`` is what the map changes, as a clause after a semicolon."""

@@ -85,6 +85,13 @@ def table(*columns: str, left: int = 1, rows: Iterable[Sequence[str | None]] = (
     return filled
 
 
+def facts_of(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a response that have a value, as text."""
+    from calibrant.reports.text import in_a_line, is_empty
+
+    return {name: plain(in_a_line(value)) for name, value in fields.items() if not is_empty(value)}
+
+
 def _console() -> Console:
     from rich.console import Console
 

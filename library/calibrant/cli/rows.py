@@ -139,9 +139,14 @@ def _named(columns: Columns, field: str) -> Sequence[str]:
     return [named] if isinstance(named, str) else named or ()
 
 
-def columns_for(columns: Columns, map: object) -> Columns:
-    """Return the columns with the features of a map document, and its class names, unless they are named already."""
+def columns_for(columns: Columns, map: object, *, needs_map: bool = True) -> Columns:
+    """Return the columns with the features of a map document, and its class names, unless they are named already.
+
+    Raises ``BadParameter`` for features that the map does not use, or without a map, unless the command needs none.
+    """
     parameters = map.get("parameters") if isinstance(map, dict) and map.get("family") == "segments" else None
+    if needs_map and parameters is None and columns.get("features"):
+        raise typer.BadParameter("is for maps of segments", param_hint=OPTIONS["features"].flag)
     if isinstance(parameters, dict) and isinstance(features := parameters.get("features"), list):
         read = {str(feature.get("name")): "categories" in feature for feature in features if isinstance(feature, dict)}
         categorical = [name for name, is_text in read.items() if is_text]

@@ -42,7 +42,8 @@ def sets_of(
 
     rows = rows_of_sets(rows, by_group=document["parameters"].get("groups") is not None)
     if engine.client is not None:
-        answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed, alpha=alpha)
+        options: dict[str, Any] = {"scale": rows.scale, "groups": rows.groups, "seed": seed, "alpha": alpha}
+        answer = engine.client.calibrate_sets(applied, rows.predictions, **options)
         say_map(answer)
         sets: PredictionSets = answer.sets
         return sets

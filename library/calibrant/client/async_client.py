@@ -2229,7 +2229,12 @@ class AsyncCalibrant(AsyncConnection):
     ) -> Any: ...
     @overload
     async def calibrate(
-        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+        self,
+        map: str | MapSummary,
+        predictions: ArrayLike | BatchRecord,
+        *,
+        scale: str | None = None,
+        features: Any = None,
     ) -> Floats: ...
     @overload
     async def calibrate(
@@ -2266,8 +2271,8 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        predictions : array_like
-            (n,) or (n, K); an array, list, Series or DataFrame.
+        predictions : array_like, str or BatchRecord
+            (n,) or (n, K); an array, list, Series or DataFrame. Or the id or the record of a stored batch.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
         return_map : bool, default False
@@ -2295,18 +2300,41 @@ class AsyncCalibrant(AsyncConnection):
 
     @overload
     async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Forecasts: ...
     @overload
     async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: Literal[True],
+        **forecasts: Unpack[ForecastArguments],
     ) -> Applied: ...
     @overload
     async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: bool,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Any: ...
     async def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: bool = False,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Any:
         """Apply a stored map to forecasts.
 
@@ -2314,6 +2342,8 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
+        batch : str or BatchRecord, optional
+            A stored batch, in place of the forecasts.
         seed : int
             Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
         return_map : bool, default False
@@ -2334,7 +2364,7 @@ class AsyncCalibrant(AsyncConnection):
         array([5.])
         """
         return await self._run(
-            maps.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
+            maps.calibrate_distribution(self._patience, map, batch=batch, seed=seed, return_map=return_map, **forecasts)
         )
 
     async def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
@@ -2344,7 +2374,7 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
-        predictions : array_like
+        predictions : array_like, str or BatchRecord
             As for ``calibrate``.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
@@ -2373,6 +2403,7 @@ class AsyncCalibrant(AsyncConnection):
         map: str | MapSummary,
         predictions: Any,
         *,
+        scale: str | None = None,
         groups: Any = None,
         seed: int | None = None,
         alpha: float | None = None,
@@ -2383,8 +2414,10 @@ class AsyncCalibrant(AsyncConnection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        predictions : array_like
-            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+        predictions : array_like, str or BatchRecord
+            (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         groups : array_like, optional
             Group of each row, for a map by group.
         seed : int, optional
@@ -2404,7 +2437,7 @@ class AsyncCalibrant(AsyncConnection):
         [1, 1]
         """
         return await self._run(
-            maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha)
+            maps.calibrate_sets(self._patience, map, predictions, scale=scale, groups=groups, seed=seed, alpha=alpha)
         )
 
     async def recalibrate_in_order(
@@ -2522,6 +2555,7 @@ class AsyncCalibrant(AsyncConnection):
         name: str,
         *,
         windows: str | Sequence[str] = (),
+        groups: int | None = None,
         threshold: float | None = None,
         reference: str | None = None,
     ) -> MonitorReading:
@@ -2533,6 +2567,8 @@ class AsyncCalibrant(AsyncConnection):
             Name of the monitor.
         windows : str or sequence of str
             Names of windows; by default all.
+        groups : int, optional
+            Number of groups in the answer, those with the most labelled rows first; by default 20.
         threshold : float, optional
             Predictions of at least this value count as positive in the estimates; by default 0.5.
         reference : str, optional
@@ -2550,7 +2586,9 @@ class AsyncCalibrant(AsyncConnection):
         0
         """
         return await self._run(
-            monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
+            monitors.monitor(
+                self._patience, name, windows=windows, groups=groups, threshold=threshold, reference=reference
+            )
         )
 
     async def send_rows(

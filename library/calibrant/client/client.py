@@ -2223,7 +2223,12 @@ class Calibrant(Connection):
     ) -> Any: ...
     @overload
     def calibrate(
-        self, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+        self,
+        map: str | MapSummary,
+        predictions: ArrayLike | BatchRecord,
+        *,
+        scale: str | None = None,
+        features: Any = None,
     ) -> Floats: ...
     @overload
     def calibrate(
@@ -2260,8 +2265,8 @@ class Calibrant(Connection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        predictions : array_like
-            (n,) or (n, K); an array, list, Series or DataFrame.
+        predictions : array_like, str or BatchRecord
+            (n,) or (n, K); an array, list, Series or DataFrame. Or the id or the record of a stored batch.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
         return_map : bool, default False
@@ -2289,18 +2294,41 @@ class Calibrant(Connection):
 
     @overload
     def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Forecasts: ...
     @overload
     def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: Literal[True], **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: Literal[True],
+        **forecasts: Unpack[ForecastArguments],
     ) -> Applied: ...
     @overload
     def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: bool,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Any: ...
     def calibrate_distribution(
-        self, map: str | MapSummary, *, seed: int = 0, return_map: bool = False, **forecasts: Unpack[ForecastArguments]
+        self,
+        map: str | MapSummary,
+        *,
+        batch: str | BatchRecord | None = None,
+        seed: int = 0,
+        return_map: bool = False,
+        **forecasts: Unpack[ForecastArguments],
     ) -> Any:
         """Apply a stored map to forecasts.
 
@@ -2308,6 +2336,8 @@ class Calibrant(Connection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
+        batch : str or BatchRecord, optional
+            A stored batch, in place of the forecasts.
         seed : int
             Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
         return_map : bool, default False
@@ -2328,7 +2358,7 @@ class Calibrant(Connection):
         array([5.])
         """
         return self._run(
-            maps.calibrate_distribution(self._patience, map, seed=seed, return_map=return_map, **forecasts)
+            maps.calibrate_distribution(self._patience, map, batch=batch, seed=seed, return_map=return_map, **forecasts)
         )
 
     def bounds(self, map: str | MapSummary, predictions: Any, *, scale: str | None = None) -> Bounds:
@@ -2338,7 +2368,7 @@ class Calibrant(Connection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
-        predictions : array_like
+        predictions : array_like, str or BatchRecord
             As for ``calibrate``.
         scale : {"probability", "logit"}, optional
             Scale of the predictions.
@@ -2367,6 +2397,7 @@ class Calibrant(Connection):
         map: str | MapSummary,
         predictions: Any,
         *,
+        scale: str | None = None,
         groups: Any = None,
         seed: int | None = None,
         alpha: float | None = None,
@@ -2377,8 +2408,10 @@ class Calibrant(Connection):
         ----------
         map : str or MapSummary
             Id, name, ``name:version`` or ``name@alias``.
-        predictions : array_like
-            (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+        predictions : array_like, str or BatchRecord
+            (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
+        scale : {"probability", "logit"}, optional
+            Scale of the predictions.
         groups : array_like, optional
             Group of each row, for a map by group.
         seed : int, optional
@@ -2397,7 +2430,9 @@ class Calibrant(Connection):
         >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
         [1, 1]
         """
-        return self._run(maps.calibrate_sets(self._patience, map, predictions, groups=groups, seed=seed, alpha=alpha))
+        return self._run(
+            maps.calibrate_sets(self._patience, map, predictions, scale=scale, groups=groups, seed=seed, alpha=alpha)
+        )
 
     def recalibrate_in_order(
         self,
@@ -2514,6 +2549,7 @@ class Calibrant(Connection):
         name: str,
         *,
         windows: str | Sequence[str] = (),
+        groups: int | None = None,
         threshold: float | None = None,
         reference: str | None = None,
     ) -> MonitorReading:
@@ -2525,6 +2561,8 @@ class Calibrant(Connection):
             Name of the monitor.
         windows : str or sequence of str
             Names of windows; by default all.
+        groups : int, optional
+            Number of groups in the answer, those with the most labelled rows first; by default 20.
         threshold : float, optional
             Predictions of at least this value count as positive in the estimates; by default 0.5.
         reference : str, optional
@@ -2542,7 +2580,9 @@ class Calibrant(Connection):
         0
         """
         return self._run(
-            monitors.monitor(self._patience, name, windows=windows, threshold=threshold, reference=reference)
+            monitors.monitor(
+                self._patience, name, windows=windows, groups=groups, threshold=threshold, reference=reference
+            )
         )
 
     def send_rows(

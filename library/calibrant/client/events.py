@@ -8,10 +8,11 @@ from typing import NamedTuple
 import orjson
 from httpx import RemoteProtocolError, TransportError
 
-from calibrant.client.answers import FINAL, JobSummary, decode
+from calibrant.client.answers import JobSummary, decode
 from calibrant.client.errors import problem_of, unreadable
 from calibrant.client.retries import Patience, backoff, pause_of
 from calibrant.client.steps import Answer, Item, Items, NextLine, Open, Pause, Request
+from calibrant.core.choices import FINAL
 
 #: Seconds without data after which a stream counts as broken; the server sends a heartbeat every 5 s.
 _SILENCE_SECONDS = 15.0

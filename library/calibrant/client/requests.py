@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -66,7 +67,7 @@ def with_rows(
 ) -> Request:
     """Build a POST request with arrays as NPZ and fields in the query; without arrays, with fields as JSON."""
     if not arrays:
-        return with_fields("POST", path, fields, headers=headers)
+        return replace(with_fields("POST", path, fields, headers=headers), reads=reads)
     query = {name: _text(value) for name, value in _given(fields).items()}
     return Request("POST", path, query, {"Accept": JSON, "Content-Type": NPZ, **(headers or {})}, pack(arrays), reads)
 

@@ -22,6 +22,12 @@ PoolingScale = Literal["identity", "log", "logit"]
 #: What rows for a monitor contain: predictions with labels, or one of them.
 What = Literal["rows", "predictions", "labels"]
 
+# --- Jobs
+
+JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+#: Statuses that never change again.
+FINAL: frozenset[JobStatus] = frozenset({"succeeded", "failed", "cancelled"})
+
 # --- Comparisons
 
 #: The scores that rank models, the default first: proper scores, which the true probabilities minimise.

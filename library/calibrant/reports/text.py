@@ -1,9 +1,11 @@
-"""Cleaning of untrusted text for reports."""
+"""Text of reports, pages and commands: cleaned names, and values of JSON in one line."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 #: Replaces characters that are not shown.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -36,6 +38,26 @@ def printable(text: str, most: int = _MOST) -> str:
         return text
     characters = [" " if c in "\t\n\r" else _REPLACEMENT if _hidden(c) else c for c in text[:most]]
     return "".join(characters) + ("…" if len(text) > most else "")
+
+
+def in_a_line(value: Any) -> str:
+    """Return a value of JSON as one line, all of it but the parts that are null or empty.
+
+    >>> in_a_line([{"name": "day", "seconds": 86400, "rows": None}, {"name": "last", "rows": 1000}])
+    'name=day, seconds=86400; name=last, rows=1000'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={in_a_line(part)}" for name, part in value.items() if not is_empty(part))
+    if isinstance(value, list | tuple):
+        return ("; " if any(isinstance(part, Mapping) for part in value) else ", ").join(map(in_a_line, value))
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value of JSON says nothing: null, or an empty string, list or object."""
+    return value is None or (not value and isinstance(value, str | list | tuple | Mapping))
 
 
 def _hidden(character: str) -> bool:

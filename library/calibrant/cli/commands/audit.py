@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant.cli.options import After, Before
 from calibrant.cli.output import plain, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 
@@ -30,10 +31,8 @@ def audit(
     request_id: Annotated[
         str | None, typer.Option("--request-id", help="Only changes by the request with this id, as in logs.")
     ] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", help="Only changes at this time or later, such as 2026-01-31T00:00:00Z.")
-    ] = None,
-    before: Annotated[str | None, typer.Option("--before", help="Only changes before this time.")] = None,
+    after: After = None,
+    before: Before = None,
     most: Annotated[int | None, typer.Option("--most", min=1, help="Print at most this many entries.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON Lines, one entry a line as the API returns it.")

@@ -234,14 +234,13 @@ def calibrate(
     out: Out = STANDARD,
     server: Server = None,
 ) -> None:
+    of_maps = {"--group": columns["groups"], "--seed": seed, "--alpha": alpha, "--bounds": bounds or None}
     source_of_files = source_of_url(file, server, where)
     if source_of_files is not None:
         if half_life is not None or map_of is None:
             raise typer.BadParameter("is needed for a folder, pattern or URL", param_hint="--map")
-        others = {"--label": columns["labels"], "--group": columns["groups"], "--support": support, "--option": option}
-        for flag, value in {**others, "--seed": seed, "--alpha": alpha, "--bounds": bounds or None}.items():
-            if value not in (None, []):
-                raise typer.BadParameter("cannot be combined with a folder, pattern or URL", param_hint=flag)
+        others = {"--label": columns["labels"], "--support": support, "--option": option}
+        _refuse("cannot be combined with a folder, pattern or URL", **others, **of_maps)
         with errors_in_a_line():
             document: Any = read_map(map_of, server)
             from calibrant.kinds import is_of_distributions, is_of_sets
@@ -257,19 +256,22 @@ def calibrate(
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
-        if map_of is not None or bounds or alpha is not None:
-            flag = "--map" if map_of is not None else "--bounds" if bounds else "--alpha"
-            raise typer.BadParameter(f"cannot be combined with {flag}", param_hint="--half-life")
+        _refuse("cannot be combined with --half-life", **{"--map": map_of}, **of_maps)
         ends = read_support(support)
         _in_order(file, columns, out, server, half_life=half_life, support=ends, options=read_options(option))
         return
     in_order = {"--label": columns["labels"], "--time": columns["times"], "--known": columns["known"]}
-    for flag, stated in {**in_order, "--support": support, "--option": option}.items():
-        if stated is not None:
-            raise typer.BadParameter("needs --half-life", param_hint=flag)
+    _refuse("needs --half-life", **in_order, **{"--support": support, "--option": option})
     if map_of is None:
         raise typer.BadParameter("name a map, or for forecasts in the order of time --half-life", param_hint="--map")
     _with_map(file, columns, map_of, out, server, seed=seed, bounds=bounds, alpha=alpha)
+
+
+def _refuse(why: str, **stated: Any) -> None:
+    """Raise ``BadParameter`` for the first of these options that has a value."""
+    for flag, value in stated.items():
+        if value not in (None, []):
+            raise typer.BadParameter(why, param_hint=flag)
 
 
 def _with_map(
@@ -290,9 +292,9 @@ def _with_map(
 
         document = engine.document(applied)
         regression, of_sets = is_of_distributions(document), is_of_sets(document)
-        for flag, value in {"--group": columns["groups"], "--seed": seed, "--alpha": alpha}.items():
-            if value is not None and not of_sets:
-                raise typer.BadParameter("is for maps to prediction sets", param_hint=flag)
+        if not of_sets:
+            of_maps = {"--group": columns["groups"], "--seed": seed, "--alpha": alpha}
+            _refuse("is for maps to prediction sets", **of_maps)
         if bounds and document.get("family") != "venn-abers":
             raise typer.BadParameter("is for maps of venn-abers of one event", param_hint="--bounds")
         check_alone(regression=regression, columns=columns)

@@ -101,12 +101,10 @@ def compare(
             if len(files) > 1:
                 raise typer.BadParameter("is for the predictions of one file", param_hint="--map")
             documents = [read_map(text, server) for text in map_of]
-            rows = read_rows(files[0], columns_for(columns, documents[0]))
+            rows = read_rows(files[0], columns_for(columns, engine.document(documents[0])))
             options["maps"] = documents if server else _loaded(map_of, documents)
-        elif columns["features"]:
-            raise typer.BadParameter("is for maps", param_hint="--feature")
         else:
-            options["models"] = models_of(files, columns)
+            options["models"] = models_of(files, columns_for(columns, None))
             rows = next(iter(options["models"].values()))
         if source is None:
             options |= {"measures": measures, "reduction": reduction_of(rows, reduction), "cluster_variance": variance}

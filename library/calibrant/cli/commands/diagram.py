@@ -218,6 +218,10 @@ def diagram(
     time, reduction = columns["times"], columns["reduction"]
     if time is not None and not regression:
         raise typer.BadParameter("needs --regression", param_hint="--time")
+    if interval is not None and regression:
+        raise typer.BadParameter("cannot be combined with --regression", param_hint="--interval")
+    if columns["by"] and map_of is None:
+        raise typer.BadParameter("needs --map", param_hint="--by")
     requested = read_request(diagram or ("coverage" if regression else "reliability"), "--diagram")
     name = requested if isinstance(requested, str) else str(requested.get("name"))
     target = Path(f"{name}.svg") if out is None else out
@@ -232,7 +236,7 @@ def diagram(
             picture = PictureFlags(requested, reduction, applied, interval, seed, theme, width, png)
             of_class = reduction is not None and reduction.startswith("class:")  # perhaps a name in the file
             (replace(picture, reduction=None) if of_class else picture).check()
-            rows = read_rows(file, columns_for(columns, applied))
+            rows = read_rows(file, columns_for(columns, engine.document(applied)))
             content = _drawn(engine, rows, replace(picture, reduction=reduction_of(rows, reduction)))
         with opened(target) as written:
             written.write(content)

@@ -230,14 +230,17 @@ def evaluate(
     for flag, stated in (("--against", against), ("--score", score), ("--lags", lags or None)):
         if stated is not None and not regression:
             raise typer.BadParameter("needs --regression", param_hint=flag)
+    if regression and resamples != RESAMPLES:
+        raise typer.BadParameter("cannot be combined with --regression", param_hint="--resamples")
     source = source_of(file, server, where)
     with engine_of(server) as engine:
         measures, applied, classes = read_measures(measure), read_map(map_of, server), None
         if regression:
             from calibrant.distributions.measures import read_measure_requests
 
-            if measures is not None:
-                read_measure_requests(measures)  # before a long file is read
+            requests = read_measure_requests(measures or [])  # before a long file is read
+            if columns["by"] and applied is None and not any(how.get("by") == "column" for _, _, how in requests):
+                raise typer.BadParameter("needs --map, or a measure by column", param_hint="--by")
             of_forecasts = EvaluateForecasts(measures, map_for(applied), interval, seed, score, lags)
             sheet = _with_others(
                 _by_period(read_forecast_rows(file, columns), file, time), against, columns, of_forecasts
@@ -256,7 +259,8 @@ def evaluate(
             keys = [request.key for request in read_requests(measures, reduction)]
             gate = Gate.read(fail_above, fail_by, keys=keys, interval=level)
             if source is None:
-                rows = _by_period(note_reduction(read_rows(file, columns_for(columns, applied)), reduction), file, time)
+                rows = read_rows(file, columns_for(columns, engine.document(applied)))
+                rows = _by_period(note_reduction(rows, reduction), file, time)
                 classes = rows.classes
                 event = reduction_of(rows, reduction)
                 how = EvaluateFlags(measures, None, event, applied, interval, resamples, seed, cluster_variance)

@@ -189,6 +189,8 @@ def fit(
     source = source_of(file, server, where)
     if not server and name is not None:
         raise typer.BadParameter("needs --server; to write the map to a file, use --out", param_hint="--name")
+    if not server and allow_shape_change:
+        raise typer.BadParameter("needs --server, where maps have names", param_hint="--allow-shape-change")
     if holdout is not None and not 0 < holdout < 1:
         raise typer.BadParameter("must be between 0 and 1, such as 0.3", param_hint="--holdout")
     if support is not None and not regression:
@@ -206,6 +208,8 @@ def fit(
     with engine_of(server) as engine:
         request = FitFlags(method, read_options(option), name, seed, allow_shape_change, columns["reduction"])
         if regression:
+            if columns["groups"] is not None:
+                raise typer.BadParameter("is for methods of prediction sets", param_hint="--group")
             scale = "identity" if columns["scale"] == "probability" else columns["scale"]
             request = replace(request, reduction=None, scale=scale, support=read_support(support))
             fitted = _fit(engine, read_forecast_rows(file, columns), request, holdout)

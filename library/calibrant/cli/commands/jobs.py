@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant.cli.options import After, Before
 from calibrant.cli.output import Json, progress_of, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
+from calibrant.core.choices import FINAL
 
 if TYPE_CHECKING:
     from calibrant.client.answers import JobSummary
@@ -21,8 +23,6 @@ _WHOSE = "jobs"
 @jobs.command()
 def watch(job_id: JobId, server: NeededServer = None) -> None:
     """Show the progress of a job until it ends; exit with 1 if it did not succeed."""
-    from calibrant.client.answers import FINAL
-
     with client_of(server, _WHOSE) as client, progress_of(stays=True) as bar:
         job, task = None, bar.add_task("", stage="queued", total=1.0)
         for event in client.events(job_id):
@@ -44,11 +44,18 @@ def list_jobs(
         str | None,
         typer.Option("--status", help="Only jobs with this status: queued, running, succeeded, failed or cancelled."),
     ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="Only jobs of this kind: fit, evaluate, recommend, score or backfill."),
+    ] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Only jobs of the batch with this id.")] = None,
+    after: After = None,
+    before: Before = None,
     as_json: Json = False,
 ) -> None:
     """List the jobs, newest first."""
     with client_of(server, _WHOSE) as client:
-        listed = list(client.jobs(status=status))
+        listed = list(client.jobs(status=status, kind=kind, batch=batch, created_after=after, created_before=before))
     if as_json:
         write_json([job.to_dict() for job in listed])
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from calibrant.cli.engine import read_document
 from calibrant.cli.exits import errors_in_a_line
 from calibrant.cli.options import AllowShapeChange
-from calibrant.cli.output import STANDARD, Json, Out, plain, say, table, write_json, write_lines
+from calibrant.cli.output import STANDARD, Json, Out, facts_of, plain, say, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
 
 if TYPE_CHECKING:
@@ -32,12 +32,22 @@ def list_maps(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Only maps with this tag, name or name=value; repeatable.")
     ] = None,
+    reduction: Annotated[str | None, typer.Option("--reduction", help="Only maps of this reduction.")] = None,
+    scale: Annotated[
+        str | None, typer.Option("--scale", help="Only maps of predictions on this scale: probability or logit.")
+    ] = None,
+    classes: Annotated[int | None, typer.Option("--classes", help="Only maps of this number of classes.")] = None,
+    created_by: Annotated[
+        str | None, typer.Option("--created-by", help="Only maps that the API key with this name created.")
+    ] = None,
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
     """List the maps, newest first."""
+    filters: dict[str, Any] = {"name": name, "alias": alias, "method": method, "tags": tag or (), "scale": scale}
+    filters |= {"reduction": reduction, "n_classes": classes, "created_by": created_by}
     with client_of(server, _WHOSE) as client:
-        listed_maps = list(client.maps(name=name, alias=alias, method=method, tags=tag or ()))
+        listed_maps = list(client.maps(**filters))
     if as_json:
         write_json([listed.to_dict() for listed in listed_maps])
         return
@@ -64,8 +74,7 @@ def show(ref: Ref, as_json: Json = False, server: NeededServer = None) -> None:
     if as_json:
         write_json(record.to_dict())
         return
-    facts = ((name, plain(str(value))) for name, value in _facts(record).items() if value not in (None, {}, ""))
-    write_lines(table("map", _called(record), left=2, rows=facts))
+    write_lines(table("map", _called(record), left=2, rows=_facts(record).items()))
 
 
 @maps.command()
@@ -135,15 +144,19 @@ def _classes(listed: ListedMap | MapRecord) -> str:
     return "" if listed.n_classes is None else str(listed.n_classes)
 
 
-def _facts(record: MapRecord) -> dict[str, Any]:
-    from calibrant.client.answers import About
+#: Fields of a map that are in the head of the table, or said with another field.
+_APART = ("format", "name", "version", "class_names", "in_sample")
+#: The terms of fields that are not their names.
+_TERMS = {"n_classes": "classes", "n": "rows", "created_at": "created", "created_by": "by", "updated_at": "updated"}
 
-    facts: dict[str, Any] = {"id": record.id, "method": record.method, "options": _pairs(record.options)}
-    facts |= {"reduction": record.reduction, "scale": record.scale, "classes": _classes(record), "rows": record.n}
-    facts |= {"created": record.created_at, "by": record.created_by}
-    for name in About.__annotations__:
-        value = getattr(record, name)
-        facts[name] = _pairs(value) if isinstance(value, Mapping) else value
+
+def _facts(record: MapRecord) -> dict[str, str]:
+    """All fields of the summary of a map that have a value, as text."""
+    from calibrant.client.answers import MapSummary
+
+    answer = record.to_dict() | {"n_classes": _classes(record)}
+    names = [field.name for field in fields(MapSummary) if field.name not in _APART]
+    facts = facts_of({_TERMS.get(name, name.replace("_", " ")): answer[name] for name in names})
     if record.in_sample is not None:
         from calibrant.maps.calibration_map import binned, scored
 
@@ -153,7 +166,3 @@ def _facts(record: MapRecord) -> dict[str, Any]:
             change = f"{before[name]:.4f} -> {after[name]:.4f}"
             facts[f"{title}, in-sample"] = f"{change} (of {of(reduction)})"
     return facts
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from calibrant.cli.exits import ABOVE, Refused
-from calibrant.cli.options import read_json, read_measures
-from calibrant.cli.output import Json, bar, plain, say, table, write_json, write_lines
+from calibrant.cli.options import After, Before, read_json, read_measures
+from calibrant.cli.output import Json, bar, facts_of, plain, say, table, write_json, write_lines
 from calibrant.cli.rows import Columns, File, Regression, reads_a_file
 from calibrant.cli.server_url import NeededServer, client_of
 from calibrant.cli.sources import Where, conditions_of
@@ -107,10 +107,12 @@ def create(
 
 
 @monitors.command(name="list")
-def list_monitors(as_json: Json = False, server: NeededServer = None) -> None:
+def list_monitors(
+    after: After = None, before: Before = None, as_json: Json = False, server: NeededServer = None
+) -> None:
     """List the monitors, newest first."""
     with client_of(server, _WHOSE) as client:
-        all_monitors = list(client.monitors())
+        all_monitors = list(client.monitors(created_after=after, created_before=before))
     if as_json:
         write_json([monitor.to_dict() for monitor in all_monitors])
         return
@@ -145,18 +147,19 @@ def show(
     as_json: Json = False,
     server: NeededServer = None,
 ) -> None:
-    """Show the counts of a monitor, the coverage, measures and estimates of each window, and its online map."""
+    """Show the definition of a monitor, its counts, the measures and estimates of each window, and its online map."""
     with client_of(server, _WHOSE) as client:
         reading = client.monitor(name, windows=window or (), threshold=threshold, reference=reference)
     if as_json:
         write_json(reading.to_dict())
         return
+    definition = table("field", "value", left=2, rows=facts_of(reading.monitor.to_dict()).items())
     counts = table("count", name, rows=((field, f"{count:,}") for field, count in reading.counts.to_dict().items()))
     keys = list(reading.windows[0].measures) if reading.windows else []
     # Forecasts have a measure that is called coverage.
     labelled = "coverage" if reading.monitor.forecast is None else "with outcome"
     rows = ((read.name, f"{read.rows:,}", _share(read.coverage), *_cells(read, keys)) for read in reading.windows)
-    write_lines(counts, table("window", "labelled", labelled, *keys, rows=rows))
+    write_lines(definition, counts, table("window", "labelled", labelled, *keys, rows=rows))
     for read in reading.windows:
         if read.estimates is not None and (reading.monitor.reference, reference) != (None, None):
             write_lines(*_estimates(read.name, read.estimates, read.drift))

@@ -139,7 +139,7 @@ def report(
         if regression:
             page = _forecast_page(context, engine, file, columns, seed, map_of, applied, support)
         else:
-            columns = columns_for(columns, applied)
+            columns = columns_for(columns, engine.document(applied), needs_map=False)
             rows, models = _rows_or_models(file, columns)
             if models is None:
                 from calibrant.reports.operations import section_options

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         ReportedDecisions,
         ReportsAnswer,
     )
-    from calibrant.client.answers.final import FINAL
     from calibrant.client.answers.grades import GradeAnswer, GradesAnswer, HosmerLemeshowAnswer
     from calibrant.client.answers.jobs import JobAnswer, JobsAnswer, JobSummary, Progress
     from calibrant.client.answers.listing import ListedMap, MapPage
@@ -198,7 +197,6 @@ _MODULE_OF = {
     "EstimatesReading": "monitor_answers",
     "EvidenceReading": "monitor_rules",
     "EvidenceRule": "monitor_rules",
-    "FINAL": "final",
     "FitBins": "maps",
     "ForecastComparisonAnswer": "evaluations",
     "ForecastShape": "distributions",
@@ -294,7 +292,6 @@ _MODULE_OF = {
 }
 
 __all__ = [
-    "FINAL",
     "About",
     "Actor",
     "AdaptiveReading",

@@ -9,7 +9,7 @@ from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.problems import Problem
 
 Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
-Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class JobSummary(WireAnswer):
 
     id: str  # id of the job
     kind: Kind  # what the job does
-    status: Status  # status of the job
+    status: JobStatus  # status of the job
     progress: Progress = field(default_factory=Progress)  # progress of the running job
     created_at: str  # when it was created
     #: name of the API key that created it, or oidc: and the subject of its token; None without keys

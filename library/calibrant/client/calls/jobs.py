@@ -10,12 +10,13 @@ from typing import TypeAlias
 
 from httpx import TransportError
 
-from calibrant.client.answers import FINAL, JobAnswer, JobSummary, Problem
+from calibrant.client.answers import JobAnswer, JobSummary, Problem
 from calibrant.client.errors import JobFailed, JobTimeout, ProblemResponse
 from calibrant.client.events import JobEvent, follow
 from calibrant.client.requests import get, path_of, read
 from calibrant.client.retries import Patience, retry_after, send
 from calibrant.client.steps import Answer, Items, Pause, Steps, relayed
+from calibrant.core.choices import FINAL
 
 Progress: TypeAlias = Callable[[JobAnswer], None]
 

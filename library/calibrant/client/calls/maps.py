@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.client.answers import About, MapRecord, MapSummary
+from calibrant.client.answers import About, BatchRecord, MapRecord, MapSummary
 from calibrant.client.errors import unreadable
 from calibrant.client.frames import (
     ArrayLike,
@@ -25,7 +25,7 @@ from calibrant.client.frames import (
     refuse_unknown,
 )
 from calibrant.client.packing import NPZ, Array, unpack
-from calibrant.client.requests import get, path_of, read, with_fields, with_predictions
+from calibrant.client.requests import get, path_of, read, with_fields, with_predictions, with_rows
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, map_reference, with_forecast_rows
 from calibrant.client.steps import Answer, Steps
@@ -94,7 +94,12 @@ def calibrate(
 ) -> Steps[Any]: ...
 @overload
 def calibrate(
-    patience: Patience, map: str | MapSummary, predictions: ArrayLike, *, scale: str | None = None, features: Any = None
+    patience: Patience,
+    map: str | MapSummary,
+    predictions: ArrayLike | BatchRecord,
+    *,
+    scale: str | None = None,
+    features: Any = None,
 ) -> Steps[Floats]: ...
 @overload
 def calibrate(
@@ -129,8 +134,8 @@ def calibrate(
 
     Parameters
     ----------
-    predictions : array_like
-        (n,) or (n, K); an array, list, Series or DataFrame.
+    predictions : array_like, str or BatchRecord
+        (n,) or (n, K); an array, list, Series or DataFrame. Or the id or the record of a stored batch.
     features : frame, or mapping of names to array_like, optional
         Features of the rows, which a map of ``segments`` needs.
 
@@ -156,13 +161,19 @@ def calibrate(
 
 @overload
 def calibrate_distribution(
-    patience: Patience, map: str | MapSummary, *, seed: int = 0, **forecasts: Unpack[ForecastArguments]
+    patience: Patience,
+    map: str | MapSummary,
+    *,
+    batch: str | BatchRecord | None = None,
+    seed: int = 0,
+    **forecasts: Unpack[ForecastArguments],
 ) -> Steps[Forecasts]: ...
 @overload
 def calibrate_distribution(
     patience: Patience,
     map: str | MapSummary,
     *,
+    batch: str | BatchRecord | None = None,
     seed: int = 0,
     return_map: Literal[True],
     **forecasts: Unpack[ForecastArguments],
@@ -172,6 +183,7 @@ def calibrate_distribution(
     patience: Patience,
     map: str | MapSummary,
     *,
+    batch: str | BatchRecord | None = None,
     seed: int = 0,
     return_map: bool,
     **forecasts: Unpack[ForecastArguments],
@@ -180,6 +192,7 @@ def calibrate_distribution(
     patience: Patience,
     map: str | MapSummary,
     *,
+    batch: str | BatchRecord | None = None,
     seed: int = 0,
     return_map: bool = False,
     **forecasts: Unpack[ForecastArguments],
@@ -188,6 +201,8 @@ def calibrate_distribution(
 
     Parameters
     ----------
+    batch : str or BatchRecord, optional
+        A stored batch, in place of the forecasts.
     seed : int
         Seed of the bounds that a ``conformal`` map with ``ties="random"`` excludes.
     **forecasts
@@ -205,7 +220,7 @@ def calibrate_distribution(
     >>> client.calibrate_distribution(fitted.id, mean=[7.0], variance=[1.0]).variance
     array([5.])
     """
-    fields = {"map": map, "seed": seed}
+    fields = {"map": map, "batch": batch, "seed": seed}
     answer = yield from with_forecast_rows(patience, "/calibrate", forecasts, fields, accept=NPZ, reads=True)
     calibrated, _ = _forecasts_in(answer)
     return _applied(answer, calibrated) if return_map else calibrated
@@ -218,7 +233,7 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
     ----------
     map : str or MapSummary
         Id, name, ``name:version`` or ``name@alias`` of a map of method ``venn-abers``.
-    predictions : array_like
+    predictions : array_like, str or BatchRecord
         As for ``calibrate``.
 
     Returns
@@ -247,6 +262,7 @@ def calibrate_sets(
     map: str | MapSummary,
     predictions: Any,
     *,
+    scale: str | None = None,
     groups: Any = None,
     seed: int | None = None,
     alpha: float | None = None,
@@ -255,8 +271,8 @@ def calibrate_sets(
 
     Parameters
     ----------
-    predictions : array_like
-        (n,) or (n, K) on the scale of the map; an array, list, Series or DataFrame.
+    predictions : array_like, str or BatchRecord
+        (n,) or (n, K); an array, list, Series or DataFrame. Or a stored batch.
     groups : array_like, optional
         Group of each row, for a map by group.
     seed : int, optional
@@ -275,7 +291,7 @@ def calibrate_sets(
     >>> client.calibrate_sets(fitted.id, [0.02, 0.98]).sets.sizes.tolist()
     [1, 1]
     """
-    fields = {"map": map, "seed": seed, "alpha": alpha}
+    fields = {"map": map, "scale": scale, "seed": seed, "alpha": alpha}
     answer, arrays, _ = yield from _calibrated(patience, fields, predictions, None, groups)
     try:
         classes, (alpha,) = tuple(arrays["classes"].tolist()), arrays["alpha"].tolist()
@@ -366,11 +382,16 @@ def _calibrated(
 ) -> Steps[tuple[Answer, dict[str, Array], list[str] | None]]:
     """Return an answer, its arrays, and the names of the columns of a frame in the order of the classes."""
     ref = map_reference(fields["map"])
-    names = yield from class_names_of(patience, [ref], {"predictions": predictions})
-    values, columns = predictions_of(predictions, names)
     beside = {} if features is None else dict(feature_columns(features))
     if groups is not None:
         beside["groups"] = np.array(group_names(groups), np.str_)
+    if isinstance(predictions, str | BatchRecord):
+        in_batch = {**fields, "batch": predictions}
+        request = with_rows("/calibrate", beside, in_batch, headers={"Accept": NPZ}, reads=True)
+        answer = yield from send(patience, request)
+        return answer, _arrays_in(answer), None
+    names = yield from class_names_of(patience, [ref], {"predictions": predictions})
+    values, columns = predictions_of(predictions, names)
     answer = yield from send(patience, with_predictions("/calibrate", values, fields, beside or None))
     return answer, _arrays_in(answer), columns
 

@@ -15,6 +15,7 @@ def monitor(
     name: str,
     *,
     windows: str | Sequence[str] = (),
+    groups: int | None = None,
     threshold: float | None = None,
     reference: str | None = None,
 ) -> Steps[MonitorReading]:
@@ -26,6 +27,8 @@ def monitor(
         Name of the monitor.
     windows : str or sequence of str
         Names of windows; by default all.
+    groups : int, optional
+        Number of groups in the answer, those with the most labelled rows first; by default 20.
     threshold : float, optional
         Predictions of at least this value count as positive in the estimates; by default 0.5.
     reference : str, optional
@@ -43,6 +46,6 @@ def monitor(
     0
     """
     names = windows if isinstance(windows, str) else ",".join(windows)
-    query = {"windows": names or None, "threshold": threshold, "reference": reference}
+    query = {"windows": names or None, "groups": groups, "threshold": threshold, "reference": reference}
     answer = yield from send(patience, get(path_of("monitors", name), query))
     return read(MonitorReading, answer)
