@@ -24,7 +24,7 @@ MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a client may try again while the store is unavailable.
 RETRY_AFTER = "2"
 #: Headers of problems that do not set headers of their own.
-_HEADERS: Mapping[str, Mapping[str, str]] = {
+PROBLEM_HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
@@ -79,7 +79,7 @@ def refused(error: CalibrationError | StorageError, scope: Scope | None = None) 
         document = problem_of(error, partial(_place_in, scope))
     if isinstance(error, StorageError) and error.retry_after is not None:
         return respond(document, {"Retry-After": str(error.retry_after)})
-    return respond(document, getattr(error, "headers", None) or _HEADERS.get(error.code))
+    return respond(document, getattr(error, "headers", None) or PROBLEM_HEADERS.get(error.code))
 
 
 #: What paths with a reference to a map or a batch contain; the other calls name them in their options.
