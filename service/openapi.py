@@ -121,6 +121,7 @@ _SECONDS = {"description": "seconds after which to try again", "schema": {"type"
 _HEADERS: dict[int, Schema] = {
     401: {"WWW-Authenticate": {"description": "the scheme, and why a token is refused", "schema": _TEXT}},
     403: {"WWW-Authenticate": {"description": "the scope that the caller lacks", "schema": _TEXT}},
+    408: {"Retry-After": _SECONDS},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
     507: {"Retry-After": _SECONDS},

@@ -26,9 +26,12 @@ RETRY_AFTER = "2"
 #: Headers of problems that do not set headers of their own.
 PROBLEM_HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
+    "request-timeout": {"Retry-After": "1"},
+    "too-many-connections": {"Retry-After": RETRY_AFTER},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
     "store-full": {"Retry-After": "60"},
+    "spool-full": {"Retry-After": "60"},
     "monitor-full": {"Retry-After": "60"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
     "later-format": {"Retry-After": "30"},
