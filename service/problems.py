@@ -90,6 +90,7 @@ _PATHS: Mapping[type[StorageError], tuple[str, ...]] = {
     UnknownMap: ("/maps/{", "/v1/", "/v2/", "/ui/"),
     UnknownBatch: ("/batches/{", "/ui/"),
 }
+_WITH_BODY = ("POST", "PUT", "PATCH")
 _ROWS = frozenset((*CLASSIFICATION.arrays, *CLASSIFICATION.shared, *REGRESSION.arrays, *REGRESSION.shared))
 
 
@@ -107,13 +108,13 @@ def _place_in(scope: Scope, pointer: str, detail: str) -> ProblemError:
         return ProblemError(header=pointer.removeprefix(HEADER), detail=detail)
     name, _, rest = pointer[1:].partition("/")
     name = name.replace("~1", "/").replace("~0", "~")
-    if not pointer or not _is_parameter(scope, name):
+    if not (_is_parameter(scope, name) if pointer else scope["method"] not in _WITH_BODY):
         return in_body(pointer, detail)
     return ProblemError(parameter=name, detail=f"{rest}: {detail}" if rest else detail)
 
 
 def _is_parameter(scope: Scope, name: str) -> bool:
-    if scope["method"] not in ("POST", "PUT", "PATCH") or name in QueryParams(scope["query_string"]):
+    if scope["method"] not in _WITH_BODY or name in QueryParams(scope["query_string"]):
         return True
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     of_monitor = scope["path"].startswith("/monitors/")  # whose rows have other fields, and no options
