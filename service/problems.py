@@ -54,7 +54,7 @@ class ProblemAnswer(Response):
         note_problem(self._document.code)
         if uses_protocol(scope["path"]) or scope.get(AS_INFERENCE_ERRORS, False):
             await error_of(self._document, self._extra)(scope, receive, send)
-        elif is_page(scope["path"]):
+        elif is_page(scope):
             await refusal(self._document, self._extra, scope)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

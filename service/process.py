@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -63,6 +63,7 @@ class Process(ScoringProcess):
     """
 
     settings: Settings
+    has_pages: ClassVar[bool] = True
 
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
         self._needs_key = needs_key
