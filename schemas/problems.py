@@ -32,7 +32,9 @@ class ProblemError(Document):
         description="JSON Pointer into the body; for binary bodies, into the arrays",
     )
     parameter: str | None = Field(
-        None, exclude_if=_is_none, description="name of the parameter in the path or the query"
+        None,
+        exclude_if=_is_none,
+        description="name of the parameter in the path or the query; empty for the query as a whole",
     )
     header: str | None = Field(None, exclude_if=_is_none, description="name of the header")
     detail: str
@@ -40,7 +42,7 @@ class ProblemError(Document):
     @property
     def place(self) -> str:
         """The place in messages."""
-        return self.parameter or self.header or self.pointer or "the body"
+        return self.parameter or self.header or self.pointer or ("the query" if self.pointer is None else "the body")
 
 
 def in_body(pointer: str, detail: str) -> ProblemError:

@@ -21,7 +21,7 @@ from schemas.problem_table import problem
 from service.errors import RequestError, UnsupportedTransferCoding
 from service.inference.errors import error_of, uses_protocol
 from service.observe import UNMATCHED, match_route
-from service.problems import respond
+from service.problems import PROBLEM_HEADERS, respond
 from service.root_path import without_root
 from service.scoring import ScoringProcess
 
@@ -457,7 +457,8 @@ class ServedConnection(HttpToolsProtocol):
     def _answer(self, code: str, detail: str) -> None:
         self._deaf = True
         document = problem(code, detail)
-        response = error_of(document) if uses_protocol(self._path()) else respond(document)
+        headers = PROBLEM_HEADERS.get(code)
+        response = error_of(document, headers) if uses_protocol(self._path()) else respond(document, headers)
         status = HTTPStatus(response.status_code)
         self._report_refusal(code, status)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]

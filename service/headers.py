@@ -48,7 +48,7 @@ def choose(accept: str, offered: Sequence[str]) -> str:
     ranges = read_qualities(accept)
     best = max(offered, key=lambda kind: _liked(kind, ranges))
     if not _liked(best, ranges):
-        raise NotAcceptable(f"this endpoint supports these types: {', '.join(offered)}")
+        raise of_header(NotAcceptable, "Accept", f"must allow one of: {', '.join(offered)}")
     return best
 
 
@@ -225,10 +225,9 @@ class Conditions:
     def require(self, current: Document | None) -> None:
         """Raise ``PreconditionFailed`` if the conditions do not allow a change of ``current`` (None if it is new)."""
         tag = entity_tag_of(current)
-        if self.match is not None and not _matches(self.match, tag, weakly=False):
-            raise PreconditionFailed("If-Match does not match the current state")
+        self._require_match(tag)
         if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
-            raise PreconditionFailed("If-None-Match matches the current state")
+            raise of_header(PreconditionFailed, "If-None-Match", "matches the current state")
 
     def answer(self, body: bytes, headers: dict[str, str] | None = None) -> Response:
         """``body`` as JSON with its tag, or a 304 if the caller already has it; raises ``PreconditionFailed``."""
@@ -237,11 +236,14 @@ class Conditions:
 
     def known(self, tag: str) -> Response | None:
         """A 304 if the caller already has the representation with this tag; raises ``PreconditionFailed``."""
-        if self.match is not None and not _matches(self.match, tag, weakly=False):
-            raise PreconditionFailed("If-Match does not match the current state")
+        self._require_match(tag)
         if self.none_match is not None and _matches(self.none_match, tag, weakly=True):
             return Response(status_code=304, headers=tagged(tag))
         return None
+
+    def _require_match(self, tag: str | None) -> None:
+        if self.match is not None and not _matches(self.match, tag, weakly=False):
+            raise of_header(PreconditionFailed, "If-Match", "does not match the current state")
 
 
 def tagged(tag: str) -> dict[str, str]:

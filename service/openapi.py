@@ -123,9 +123,17 @@ _SECONDS = {"description": "seconds after which to try again", "schema": {"type"
 _HEADERS: dict[int, Schema] = {
     401: {"WWW-Authenticate": {"description": "the scheme, and why a token is refused", "schema": _TEXT}},
     403: {"WWW-Authenticate": {"description": "the scope that the caller lacks", "schema": _TEXT}},
+    408: {"Retry-After": _SECONDS},
     429: {"Retry-After": _SECONDS},
     503: {"Retry-After": _SECONDS},
     507: {"Retry-After": _SECONDS},
+}
+#: Those of a single problem, besides those of its status.
+_OF_CODES: dict[str, Schema] = {
+    "idempotency-in-progress": {"Retry-After": _SECONDS},
+    "unsupported-media-type": {
+        "Accept-Encoding": {"description": "the codings of bodies, if the request had another", "schema": _TEXT}
+    },
 }
 
 
@@ -177,6 +185,9 @@ def _add_headers(call: Call, responses: Schema) -> None:
     if call.queues is not None or call.waits:
         everywhere.append("Preference-Applied")
     everywhere += ["Vary", "Content-Encoding"]
+    if call.method == "PATCH":
+        described = {"description": "the content type of a change", "schema": _TEXT}
+        responses["415"]["headers"] = {**responses["415"]["headers"], "Accept-Patch": described}
     for response in responses.values():
         response["headers"] = {**response.get("headers", {}), **_sent(*everywhere)}
 
@@ -364,11 +375,17 @@ def problem_responses(codes: Iterable[str]) -> Schema:
                 "content": {MEDIA_TYPE: {"schema": ref("Problem"), "examples": {}}},
             },
         )
-        if status in _HEADERS:
-            response["headers"] = _HEADERS[status]
+        _add_headers_of(code, response)
         example = {"summary": TABLE[code].title, "description": TABLE[code].cause, "value": problem_example(code)}
         response["content"][MEDIA_TYPE]["examples"][code] = example
     return responses
+
+
+def _add_headers_of(code: str, response: Schema) -> None:
+    """Add the headers of a problem to the response with its status."""
+    headers = {**_HEADERS.get(TABLE[code].status, {}), **_OF_CODES.get(code, {})}
+    if headers:
+        response["headers"] = {**response.get("headers", {}), **headers}
 
 
 def inference_errors(codes: Iterable[str]) -> Schema:
@@ -386,8 +403,7 @@ def inference_errors(codes: Iterable[str]) -> Schema:
                 "content": {JSON: {"schema": ref("InferenceError"), "examples": {}}},
             },
         )
-        if status in _HEADERS:
-            response["headers"] = _HEADERS[status]
+        _add_headers_of(code, response)
         response["content"][JSON]["examples"][code] = {"summary": row.title, "value": {"error": row.cause}}
     return responses
 

@@ -24,11 +24,14 @@ MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a client may try again while the store is unavailable.
 RETRY_AFTER = "2"
 #: Headers of problems that do not set headers of their own.
-_HEADERS: Mapping[str, Mapping[str, str]] = {
+PROBLEM_HEADERS: Mapping[str, Mapping[str, str]] = {
     "idempotency-in-progress": {"Retry-After": "1"},
+    "request-timeout": {"Retry-After": "1"},
+    "too-many-connections": {"Retry-After": RETRY_AFTER},
     "too-many-streams": {"Retry-After": "5"},
     "quota-exceeded": {"Retry-After": "60"},
     "store-full": {"Retry-After": "60"},
+    "spool-full": {"Retry-After": "60"},
     "monitor-full": {"Retry-After": "60"},
     "unsuitable-store": {"Retry-After": RETRY_AFTER},
     "later-format": {"Retry-After": "30"},
@@ -51,7 +54,7 @@ class ProblemAnswer(Response):
         note_problem(self._document.code)
         if uses_protocol(scope["path"]) or scope.get(AS_INFERENCE_ERRORS, False):
             await error_of(self._document, self._extra)(scope, receive, send)
-        elif is_page(scope["path"]):
+        elif is_page(scope):
             await refusal(self._document, self._extra, scope)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
@@ -79,7 +82,7 @@ def refused(error: CalibrationError | StorageError, scope: Scope | None = None) 
         document = problem_of(error, partial(_place_in, scope))
     if isinstance(error, StorageError) and error.retry_after is not None:
         return respond(document, {"Retry-After": str(error.retry_after)})
-    return respond(document, getattr(error, "headers", None) or _HEADERS.get(error.code))
+    return respond(document, getattr(error, "headers", None) or PROBLEM_HEADERS.get(error.code))
 
 
 #: What paths with a reference to a map or a batch contain; the other calls name them in their options.
@@ -87,6 +90,7 @@ _PATHS: Mapping[type[StorageError], tuple[str, ...]] = {
     UnknownMap: ("/maps/{", "/v1/", "/v2/", "/ui/"),
     UnknownBatch: ("/batches/{", "/ui/"),
 }
+_WITH_BODY = ("POST", "PUT", "PATCH")
 _ROWS = frozenset((*CLASSIFICATION.arrays, *CLASSIFICATION.shared, *REGRESSION.arrays, *REGRESSION.shared))
 
 
@@ -104,13 +108,13 @@ def _place_in(scope: Scope, pointer: str, detail: str) -> ProblemError:
         return ProblemError(header=pointer.removeprefix(HEADER), detail=detail)
     name, _, rest = pointer[1:].partition("/")
     name = name.replace("~1", "/").replace("~0", "~")
-    if not pointer or not _is_parameter(scope, name):
+    if not (_is_parameter(scope, name) if pointer else scope["method"] not in _WITH_BODY):
         return in_body(pointer, detail)
     return ProblemError(parameter=name, detail=f"{rest}: {detail}" if rest else detail)
 
 
 def _is_parameter(scope: Scope, name: str) -> bool:
-    if scope["method"] not in ("POST", "PUT", "PATCH") or name in QueryParams(scope["query_string"]):
+    if scope["method"] not in _WITH_BODY or name in QueryParams(scope["query_string"]):
         return True
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     of_monitor = scope["path"].startswith("/monitors/")  # whose rows have other fields, and no options

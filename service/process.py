@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -113,6 +113,7 @@ class Process(ScoringProcess):
     """
 
     settings: Settings
+    has_pages: ClassVar[bool] = True
 
     def __init__(self, settings: Settings, *, needs_key: bool = False) -> None:
         self._needs_key = needs_key

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -41,6 +41,9 @@ _FEW = 256
 
 class ScoringProcess:
     """The limits and the metrics that all requests of a process share; the metrics include ``collectors``."""
+
+    #: Whether the process has the web page, on whose paths errors are shown as HTML.
+    has_pages: ClassVar[bool] = False
 
     def __init__(self, settings: ScoringSettings, *collectors: Collector) -> None:
         self.settings = settings

@@ -257,7 +257,7 @@ REASONS: dict[Why, Reason] = {
     Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), which is reserved for groups beyond the limit"),
     Why.CONTRADICTED: Reason("contradicted", "has another label than the first one, which is kept"),
     Why.EMPTY_ID: Reason("missing-id", "has an empty id; omit the field or use null for a row without an id"),
-    Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer"),
+    Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer of at most 64 bits"),
     Why.MILLISECONDS: Reason(
         "from-the-future", "has a timestamp far in the future: is it in milliseconds instead of seconds?"
     ),

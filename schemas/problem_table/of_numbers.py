@@ -14,8 +14,8 @@ OF_NUMBERS = {
     "not-a-number": ProblemRow(
         422,
         "A value is not a number",
-        "A numeric array contains a string, a boolean, null, an object or a number too large for a double, or the "
-        "name of a group is not a string.",
+        "A numeric array contains a string, a boolean, null, an object or a number too large for a double, one of "
+        "several rows is not an array, or the name of a group or a class is not a string.",
         "Send plain numbers, and leave out rows without a value.",
     ),
     "not-finite": ProblemRow(

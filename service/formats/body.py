@@ -22,7 +22,7 @@ from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
 from schemas.base import Document
 from schemas.monitor_rows import EventsQuery
-from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType
+from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType, of_header
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
 from service.formats.csv_text import CSV
 from service.formats.documents import of_text
@@ -189,7 +189,7 @@ def read_encoding(header: str) -> str | None:
     if encoding == "x-gzip":  # equivalent, by RFC 9110
         return "gzip"
     if encoding not in ENCODINGS:
-        error = UnsupportedMediaType(f"the content encoding must be exactly one of: {', '.join(ENCODINGS)}")
+        error = of_header(UnsupportedMediaType, "Content-Encoding", f"must be exactly one of: {', '.join(ENCODINGS)}")
         raise error.with_headers({"Accept-Encoding": ", ".join(ENCODINGS)})
     return encoding
 
@@ -217,11 +217,11 @@ def content_type(header: str, allowed: tuple[str, ...]) -> str:
     kind, _, parameters = header.lower().partition(";")
     if kind.strip() not in allowed:
         names = allowed[0] if len(allowed) == 1 else f"one of: {', '.join(allowed)}"
-        raise UnsupportedMediaType(f"the content type must be {names}")
+        raise of_header(UnsupportedMediaType, "Content-Type", f"must be {names}")
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:
-            raise UnsupportedMediaType("the charset must be utf-8")
+            raise of_header(UnsupportedMediaType, "Content-Type", "must have the charset utf-8")
     return kind.strip()
 
 

@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -160,7 +160,8 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
         if isinstance(piece, np.ndarray):
             array = piece
         else:
-            array = _numbers(name, piece, limits, plain=plain_numbers, first=rows)
+            are_rows = arrays[0].ndim > 1 if arrays else None
+            array = _numbers(name, piece, limits, plain=plain_numbers, first=rows, are_rows=are_rows)
         limits.reserve(2 * array.nbytes)  # the pieces, and the array that they become
         if arrays and (array.dtype.kind == "b") != (arrays[0].dtype.kind == "b"):
             raise NotANumber.at(f"/{name}/{rows}", "must be of the same type as the labels before it")
@@ -184,13 +185,20 @@ def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
 
 
 def _numbers(
-    name: str, values: Any, limits: BodyLimits, *, trusted: bool = False, plain: bool = False, first: int = 0
+    name: str,
+    values: Any,
+    limits: BodyLimits,
+    *,
+    trusted: bool = False,
+    plain: bool = False,
+    first: int = 0,
+    are_rows: bool | None = None,
 ) -> Array:
     """Convert a list of numbers, or of equally long lists of numbers, to an array.
 
     ``trusted`` means that there is no boolean among them: the only JSON value that numpy would silently convert to a
     double. Otherwise every type is checked first. ``plain`` means that there are only numbers. ``first`` is the index
-    of the first row.
+    of the first row. ``are_rows`` states whether an error expects lists; by default if most values are.
     """
     pointer = f"/{name}"
     if not isinstance(values, list):
@@ -199,6 +207,10 @@ def _numbers(
     trusted = trusted or plain
     kinds = set() if plain else set(map(type, values))
     nested = kinds == {list}
+    if list in kinds and not nested:
+        if are_rows is None:
+            are_rows = 2 * sum(isinstance(value, list) for value in values) > len(values)
+        raise _not_numbers(values, pointer, first, nested=are_rows)
     if nested:
         _check_widths(values, pointer, limits, first)
         kinds = set() if trusted else set(map(type, chain.from_iterable(values)))
@@ -254,24 +266,27 @@ def _names(field: str, values: Any, limits: BodyLimits) -> Array:
 
 
 def _not_numbers(values: list[Any], pointer: str, first: int, *, nested: bool) -> NotANumber:
-    offences = []
-    for i, row in enumerate(values, first):
-        cells = enumerate(row) if nested else [(None, row)]
-        for j, value in cells:
-            if type(value) not in (int, float):
-                where = f"{pointer}/{i}" if j is None else f"{pointer}/{i}/{j}"
-                offences.append(Offence(where, f"must be a number, not {_kind(value)}"))
-        if len(offences) >= MAX_OFFENCES:
-            break
+    """The error of values that are not all numbers, or if ``nested`` not all lists of numbers."""
+    offences = list(islice(_offences(values, pointer, first, nested=nested), MAX_OFFENCES))
+    content = "arrays of numbers" if nested else "numbers"
     return NotANumber(
-        f"{pointer[1:]}: must contain only numbers; the first other value is at {offences[0].pointer}",
-        offences[:MAX_OFFENCES],
+        f"{pointer[1:]}: must contain only {content}; the first other value is at {offences[0].pointer}", offences
     )
+
+
+def _offences(values: list[Any], pointer: str, first: int, *, nested: bool) -> Iterator[Offence]:
+    for i, value in enumerate(values, first):
+        if nested and isinstance(value, list):
+            yield from _offences(value, f"{pointer}/{i}", 0, nested=False)
+        elif nested:
+            yield Offence(f"{pointer}/{i}", f"must be an array of numbers, not {_kind(value)}")
+        elif type(value) not in (int, float):
+            yield Offence(f"{pointer}/{i}", f"must be a number, not {_kind(value)}")
 
 
 def _kind(value: object) -> str:
     kinds = {bool: "a boolean", str: "a string", type(None): "null", list: "an array", dict: "an object"}
-    return kinds.get(type(value), "something else")
+    return kinds.get(type(value), "a number")
 
 
 # --- Large bodies, read in pieces

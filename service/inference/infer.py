@@ -50,7 +50,7 @@ def check_media_type(content_type: str) -> None:
     without a content type, or as ``application/octet-stream``.
     """
     if content_type.partition(";")[0].strip().lower() not in (JSON, TENSORS, ""):
-        raise UnsupportedMediaType(f"the content type must be {JSON} or {TENSORS}, or absent")
+        raise of_header(UnsupportedMediaType, "Content-Type", f"must be {JSON} or {TENSORS}, or absent")
 
 
 def split(body: Body, lengths: Sequence[str]) -> tuple[memoryview, memoryview]:

@@ -82,9 +82,10 @@ def render(
 PAGES = "/ui/"
 
 
-def is_page(path: str) -> bool:
-    """Whether a path is a page rather than an API endpoint."""
-    return path == "/" or path.startswith(PAGES)
+def is_page(scope: Scope) -> bool:
+    """Whether a request is for a page rather than an API endpoint."""
+    path: str = scope["path"]
+    return (path == "/" or path.startswith(PAGES)) and bool(scope["app"].state.process.has_pages)
 
 
 class NavigationEntry(NamedTuple):

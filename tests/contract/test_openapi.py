@@ -22,7 +22,7 @@ from service.formats.catalogue import READERS
 from service.formats.media import JSON
 from service.inference.errors import uses_protocol
 from service.openapi import ANYWHERE, BEHIND_A_KEY, OF_BODIES, operations, problem_codes
-from service.problems import MEDIA_TYPE
+from service.problems import MEDIA_TYPE, PROBLEM_HEADERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -202,6 +202,15 @@ def test_every_call_lists_the_headers_of_its_responses(openapi: dict[str, Any]) 
             assert expected <= response["headers"].keys(), f"{method} {path} {status}"
         if method == "get" and "If-None-Match" in headers:
             assert all("ETag" in operation["responses"][status]["headers"] for status in ("200", "304")), path
+
+
+def test_every_header_of_a_problem_is_listed_with_its_status(openapi: dict[str, Any]) -> None:
+    for path, method, operation in operations(openapi):
+        for status, codes in problem_codes(operation).items():
+            sent = {name for code in codes for name in PROBLEM_HEADERS.get(code, ())}
+            sent |= {"Accept-Encoding"} if "unsupported-media-type" in codes else set()
+            sent |= {"Accept-Patch"} if (method, status) == ("patch", "415") else set()
+            assert sent <= operation["responses"][status]["headers"].keys(), f"{method} {path} {status}"
 
 
 def test_no_schema_is_that_of_fastapis_own_refusals(openapi: dict[str, Any]) -> None:

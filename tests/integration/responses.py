@@ -41,7 +41,7 @@ def problem_of(response: httpx.Response) -> tuple[int, str, str]:
     assert body["status"] == response.status_code
     places = [place_of(error) for error in body["errors"]]
     if places and not body["detail"].startswith("/"):
-        named = places[0].strip("?:") or "the body"
+        named = places[0].strip("?:") or ("the query" if places[0] == "?" else "the body")
         assert body["detail"].startswith(f"{named}: ") or "/" in body["detail"].partition(": ")[0]
     return response.status_code, body["type"].removeprefix("/problems/"), places[0] if places else ""
 

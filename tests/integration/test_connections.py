@@ -240,7 +240,9 @@ def hasty(redis_url: str) -> Iterator[str]:
 def test_a_head_that_stops_gets_408_and_a_silent_connection_is_closed(hasty: str) -> None:
     with contextlib.closing(_connection(hasty)) as silent, contextlib.closing(_connection(hasty)) as half:
         half.sendall(GET)
-        assert _status(_answers(half)) == 408
+        answer = _answers(half)
+        assert _status(answer) == 408
+        assert b"\r\nretry-after: 1\r\n" in answer
         assert _answers(silent) == b""
 
 
@@ -287,6 +289,7 @@ def test_an_address_holds_a_bounded_number_of_connections(redis_url: str) -> Non
             answer = _answers(refused)
         assert _status(answer) == 503
         assert b"/problems/too-many-connections" in answer
+        assert b"\r\nretry-after: 2\r\n" in answer
         held[0].sendall(GET + LAST + b"\r\n")
         assert _status(_answers(held[0])) == 200
         with contextlib.closing(_connection(url)) as admitted:

@@ -309,6 +309,34 @@ def test_options_in_the_query_beside_json_and_duplicates_are_refused(http: httpx
         assert place_of(response.json()["errors"][0]) == pointer
 
 
+@pytest.mark.parametrize(
+    ("method", "name", "value", "expected"),
+    [
+        ("POST", "Accept", "image/png", (406, "not-acceptable")),
+        ("POST", "Content-Type", "image/png", (415, "unsupported-media-type")),
+        ("POST", "Content-Type", f"{JSON}; charset=latin-1", (415, "unsupported-media-type")),
+        ("POST", "Content-Encoding", "br", (415, "unsupported-media-type")),
+        ("GET", "If-Match", '"another"', (412, "precondition-failed")),
+        ("PATCH", "If-None-Match", "*", (412, "precondition-failed")),
+        ("PATCH", "Content-Type", JSON, (415, "unsupported-media-type")),
+    ],
+)
+def test_the_problem_of_a_header_names_it(
+    http: httpx.Client, method: str, name: str, value: str, expected: tuple[int, str]
+) -> None:
+    fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "platt"}
+    fitted = body_of(http.post("/maps", json=fit), 201)["id"]
+    path = "/calibrate" if method == "POST" else f"/maps/{fitted}"
+    kind = "application/merge-patch+json" if method == "PATCH" else JSON
+    content = json.dumps({"map": fitted, "predictions": [0.5]} if method == "POST" else {"description": "new"})
+    sent: dict[str, Any] = {} if method == "GET" else {"content": content}
+    response = http.request(method, path, headers={"Content-Type": kind, name: value}, **sent)
+    assert code_of(response) == expected
+    problem = response.json()
+    assert [place_of(error) for error in problem["errors"]] == [f"{name}:"]
+    assert problem["detail"].startswith(f"{name}: ")
+
+
 def test_answers_come_in_the_type_accepted(http: httpx.Client) -> None:
     fit = {"predictions": P.tolist(), "labels": (P > 0.3).astype(int).tolist(), "method": "isotonic"}
     fitted = body_of(http.post("/maps", json=fit), 201)

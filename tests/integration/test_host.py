@@ -433,9 +433,12 @@ def test_a_request_beyond_the_memory_is_refused_before_its_rows_are_made(path: s
 
 def test_calls_that_do_not_exist_are_problems() -> None:
     app = host_of("spam")
-    missing, method = ask(app, ("GET", "/maps", {}), ("PUT", "/invocations", {}))
-    assert (missing.status_code, method.status_code, method.headers["allow"]) == (404, 405, "POST")
-    assert {answer.headers["content-type"] for answer in (missing, method)} == {"application/problem+json"}
+    method, *missing = ask(
+        app, ("PUT", "/invocations", {}), *(("GET", path, {}) for path in ("/maps", "/", "/ui/maps"))
+    )
+    assert (method.status_code, method.headers["allow"]) == (405, "POST")
+    assert [answer.status_code for answer in missing] == [404, 404, 404]
+    assert {answer.headers["content-type"] for answer in (method, *missing)} == {"application/problem+json"}
 
 
 @pytest.mark.parametrize("path", ["/health/ready", "/v2/health/ready", "/ping", "/alive"])

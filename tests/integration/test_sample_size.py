@@ -47,8 +47,9 @@ def test_the_command_reads_predictions_from_a_file_without_labels(tmp_path: Path
     ],
 )
 def test_other_than_one_description_of_the_predictions_is_refused(http: httpx.Client, query: dict[str, str]) -> None:
-    status, code, _ = problem_of(http.get("/sample-size", params=query))
-    assert (status, code) == (422, "invalid-field")
+    response = http.get("/sample-size", params=query)
+    assert problem_of(response) == (422, "invalid-field", "?")
+    assert response.json()["detail"].startswith("the query: give prevalence")
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str)
 
 def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
     if not isinstance(name, str):
-        return NotANumber.at(f"/{field}/{row}", "must be a string")
+        return NotANumber.at(f"/{field}/{row}", "must be a string like the first" if row else "must be a string")
     if len(name) > MAX_NAME or "\0" in name:
         return InvalidOption.at(f"/{field}/{row}", f"must have at most {MAX_NAME} characters and no NUL")
     return None

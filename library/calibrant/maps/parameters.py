@@ -289,8 +289,7 @@ def read_number(
         or not -LARGEST <= value <= LARGEST
         or not low <= value <= high
     ):
-        ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
-        raise InvalidDocument.at(f"{where}/{field}", f"must be a finite number{ends}")
+        raise _not_finite(f"{where}/{field}", low, high)
     return float(value)
 
 
@@ -331,13 +330,18 @@ def read_array(
     lowest, highest = max(low, -LARGEST), min(high, LARGEST)
     for i, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
-            raise InvalidDocument.at(f"{pointer}/{i}", f"must be a finite number in [{low:g}, {high:g}]")
+            raise _not_finite(f"{pointer}/{i}", low, high)
     if length is not None and len(values) != length:
         raise InvalidDocument.at(pointer, f"must contain {length} numbers")
     numbers = np.array(values, dtype=np.float64)
     if increasing and np.any(numbers[1:] <= numbers[:-1]):
         raise InvalidDocument.at(pointer, "must be strictly increasing")
     return numbers
+
+
+def _not_finite(pointer: str, low: float, high: float) -> InvalidDocument:
+    ends = "" if np.isinf(low) and np.isinf(high) else f" in [{low:g}, {high:g}]"
+    return InvalidDocument.at(pointer, f"must be a finite number{ends}")
 
 
 def read_matrix(parameters: Any, field: str, shape: tuple[int, int], low: float, high: float) -> Floats:

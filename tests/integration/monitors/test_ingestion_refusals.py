@@ -45,6 +45,7 @@ def send(api: httpx.Client, rows: list[Any], what: str = "rows") -> dict[str, An
         ({"id": "x" * 201}, "invalid-id"),
         ({"id": "é" * 101}, "invalid-id"),
         ({"id": 1.5}, "invalid-id"),
+        ({"id": 2**64}, "invalid-id"),
         ({"timestamp": "yesterday"}, "invalid-timestamp"),
         ({"timestamp": "2026-01-01T00:00:00"}, "invalid-timestamp"),
         ({"timestamp": "2026-W47-7T04:00:00Z"}, "invalid-timestamp"),
@@ -68,6 +69,15 @@ def test_an_invalid_row_is_refused_with_its_field(store: Store, api: httpx.Clien
     assert [(refusal["row"], refusal["code"]) for refusal in refusals] == [(0, code)]
     assert counted(ledger) == 1
     assert ledger.totals() == {"predictions": 1, "labels": 1, "joined": 1, "refused": 1}
+
+
+def test_integers_of_64_bits_are_ids_and_the_refusal_of_longer_ones_names_this_limit(
+    store: Store, api: httpx.Client
+) -> None:
+    monitored(store)
+    answer = send(api, [GOOD | {"id": number} for number in (-(2**63), 2**64 - 1, 2**64)])
+    assert answer["accepted"] == 2
+    assert [(refusal["row"], "64 bits" in refusal["detail"]) for refusal in answer["refusals"]] == [(2, True)]
 
 
 def test_a_row_that_is_no_object_is_refused(store: Store, api: httpx.Client) -> None:

@@ -59,6 +59,17 @@ def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None
         calibrant.load(damaged)
 
 
+@pytest.mark.parametrize(("field", "detail"), [("intercepts", "number"), ("prior", "number in [0, 1]")])
+def test_the_error_of_a_number_has_its_bounds_if_there_are_any(field: str, detail: str) -> None:
+    p, y = draw_classes(400, 3, seed=2)
+    document = calibrant.fit("sms", p, y).to_document()
+    document["parameters"][field][1] = None
+    with pytest.raises(InvalidDocument) as caught:
+        calibrant.load(document)
+    offence = caught.value.offences[0]
+    assert (offence.pointer, offence.detail) == (f"/parameters/{field}/1", f"must be a finite {detail}")
+
+
 @pytest.mark.parametrize("document", [None, [], b"map", 3])
 def test_a_document_must_be_a_json_object(document: Any) -> None:
     with pytest.raises(InvalidDocument):

@@ -12,7 +12,7 @@ class ProblemError(WireAnswer):
     """One location of an error in the request: in its body, a parameter or a header."""
 
     pointer: str | None = None  # JSON Pointer into the body; for binary bodies, into the arrays
-    parameter: str | None = None  # name of the parameter in the path or the query
+    parameter: str | None = None  # name of the parameter in the path or the query; empty for the query as a whole
     header: str | None = None  # name of the header
     detail: str  # what is wrong
 

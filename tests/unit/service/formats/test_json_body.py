@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrant.core.errors import NotANumber
 from service.errors import MalformedJson
 from service.formats.format import BodyLimits
 from service.formats.json_body import read_json
@@ -69,6 +70,9 @@ def test_json_fields_that_are_not_arrays_are_options(limits: BodyLimits) -> None
         ('{"predictions": [0.1, [0.2]]}', ("not-a-number", "/predictions/1")),
         ('{"predictions": [{"a": 1, "a": 2}]}', ("not-a-number", "/predictions/0")),
         ('{"predictions": [[1], [1, 2]]}', ("wrong-shape", "/predictions/1")),
+        ('{"predictions": [[0.1, 0.9], [1, 0], null, [1, 0]]}', ("not-a-number", "/predictions/2")),
+        ('{"predictions": [[0.1, 0.9], 0.3, [1, 0]]}', ("not-a-number", "/predictions/1")),
+        ('{"predictions": [[0.1, 0.9], ["a", 0], null]}', ("not-a-number", "/predictions/1/0")),
         ('{"predictions": {}}', ("wrong-shape", "/predictions")),
         ('{"groups": ["a", 1]}', ("not-a-number", "/groups/1")),
     ],
@@ -77,6 +81,16 @@ def test_json_arrays_that_are_not_of_numbers_are_refused(
     body: str, expected: tuple[str, str], limits: BodyLimits
 ) -> None:
     assert refused(lambda: read_json(body.encode(), limits)) == expected
+
+
+def test_only_the_rows_that_are_not_arrays_are_named(limits: BodyLimits) -> None:
+    body = b'{"predictions": [[0.1, 0.9], null, [1, 0], 0.5, [0, 1]]}'
+    with pytest.raises(NotANumber) as caught:
+        read_json(body, limits)
+    assert [(offence.pointer, offence.detail) for offence in caught.value.offences] == [
+        ("/predictions/1", "must be an array of numbers, not null"),
+        ("/predictions/3", "must be an array of numbers, not a number"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,8 @@ def test_long_arrays_of_names_become_text() -> None:
         ("predictions", "0.1,", "true", ("not-a-number", "/predictions/200000")),
         ("predictions", "0.1,", "[0.1]", ("not-a-number", "/predictions/200000")),
         ("predictions", "[0.1,0.9],", "[0.1]", ("wrong-shape", "/predictions/200000")),
+        ("predictions", "[0.1,0.9],", "0.1,[0.1,0.9]", ("not-a-number", "/predictions/200000")),
+        ("predictions", "[0.1,0.9],", "null,[0.1,0.9]", ("not-a-number", "/predictions/200000")),
         ("predictions", "[0.1,0.9],", '[0.1,"a"]', ("not-a-number", "/predictions/200000/1")),
         ("labels", "1,", "null", ("not-a-number", "/labels/200000")),
         ("groups", '"a",', "1", ("not-a-number", "/groups/200000")),
