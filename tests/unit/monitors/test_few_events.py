@@ -9,7 +9,6 @@ from backend.monitors.kinds import event_of, measured
 from calibrant.measures.catalogue import read_requests
 from tests.rows import draw_distorted
 
-
 LOGISTIC = ["calibration-slope", "calibration-intercept", "logistic-intercept"]
 
 
