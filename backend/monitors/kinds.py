@@ -606,14 +606,15 @@ def _drawn(tally: Tally, reduction: str) -> dict[str, Any]:
 
 def measured(requests: Sequence[MeasureRequest], event: Event, level: float | None) -> Readings:
     """Every measure of an event in order, for responses and rules."""
-    ranged, plain = Resampling(level, RESAMPLES), Resampling(None, RESAMPLES)
-    own = [request for request in requests if request.measure.own_interval]
-    others = [request for request in requests if not request.measure.own_interval]
-    results, rough = answers(own, event, ranged), coarse(event)
-    for request, result in zip(others, unfinished(others, event, plain), strict=True):
-        subject, how = (rough if request.measure.name in _ROUGH else event), ranged
-        if level is None or not has_interval(request.measure):
-            subject, how = event, plain
+    ranged, plain, rough = Resampling(level, RESAMPLES), Resampling(None, RESAMPLES), coarse(event)
+    results = {}
+    for request in requests:
+        entry = request.measure
+        how = plain if level is None or not has_interval(entry) else ranged
+        # Intervals that are computed with the value are those of ``evaluate``; simulated ones take seconds.
+        simulated = entry.interval_seconds(len(event), request.options, how) is not None
+        (result,) = unfinished([request], event, plain if simulated else how)
+        subject = rough if entry.name in _ROUGH and how is ranged else event
         results[request.key] = request.finished(result, subject, how)
     readings = {}
     for request in requests:

@@ -25,6 +25,8 @@ AMOUNTS, FOLDS = (0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 0.9), 3
 
 #: Classes above which a fit takes long, and amounts in a row that are no better after which its search ends.
 MANY, _WORSE = 25, 2
+#: Losses that differ by less, relative to their size, differ by rounding; of such amounts the least is chosen.
+_TIED = 1e-9
 
 Fitted = tuple[Any, dict[str, Any]]
 FittedTransform = tuple[Transform, dict[str, Any]]
@@ -123,7 +125,7 @@ def fit_cross_fitted(fit: Callable[[Vector, float], FittedTransform], vector: Ve
         except CalibrationError as error:
             failed = failed or error
         else:
-            if best is None or diagnostics["held_out_log_loss"] < least:
+            if best is None or diagnostics["held_out_log_loss"] < least - _TIED * abs(least):
                 best, least, worse = (amount, transform, diagnostics), diagnostics["held_out_log_loss"], 0
         if worse == _WORSE and vector.n_classes > MANY:
             break
@@ -157,4 +159,5 @@ def _chosen(fit: Any, subject: Any, smoothed: Any, losses: Any, seed: int) -> fl
                 own = losses(fit(moved.rows(outside))[0], rest)
                 total += float(own.sum() if rest.w is None else own @ rest.w)
             totals[i] = total
-    return AMOUNTS[int(totals.argmin())]
+    least = float(totals.min())
+    return AMOUNTS[int((totals <= least + _TIED * abs(least)).argmax())]

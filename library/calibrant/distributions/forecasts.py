@@ -216,7 +216,8 @@ def _squared(std: Any) -> Floats:
     with np.errstate(over="ignore", under="ignore"):
         squares = np.asarray(values * values)
     wanted = "must have a finite square above 0, as those from 1e-150 to 1e150"
-    refuse(~((squares > 0.0) & np.isfinite(squares)), "/std", wanted, InvalidVariance)
+    # Subnormal squares have lost digits.
+    refuse(~((squares >= np.finfo(np.float64).tiny) & np.isfinite(squares)), "/std", wanted, InvalidVariance)
     return squares
 
 

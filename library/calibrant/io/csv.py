@@ -39,7 +39,7 @@ from calibrant.io.source import OpenFile
 from calibrant.io.table import Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import (
     Coding,
-    check_points,
+    DecimalCommas,
     is_missing,
     is_number,
     lacks_number,
@@ -539,13 +539,13 @@ def _unboxed(cells: Sequence[str]) -> list[str]:
 def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
     texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
-    rows = layout.rows(file)
+    rows, commas = layout.rows(file), DecimalCommas() if layout.decimal == "," else None
     widths = {
         at: layout.widths[at] for at in places.numbers if places.field_of(at) in VECTORS or layout.widths[at] == 1
     }
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
-            partial(_numbers, decimal=layout.decimal, percent=layout.percent)
+            partial(_numbers, commas=commas, percent=layout.percent)
             if (width := widths.get(at)) is None
             else partial(_vectors, width=width),
             name=layout.header[at],
@@ -586,14 +586,19 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
 
 
 def _numbers(
-    cells: Sequence[str], block: Block, *, name: str, field: Field, decimal: str = ".", percent: bool = False
+    cells: Sequence[str],
+    block: Block,
+    *,
+    name: str,
+    field: Field,
+    commas: DecimalCommas | None = None,
+    percent: bool = False,
 ) -> Floats:
     """Convert cells to finite numbers."""
     if percent and field == "predictions":
         cells = [without_sign(cell) for cell in cells]
-    if decimal == ",":
-        check_points(cells, name, field, block.row, block.line_of)
-        cells = [with_point(cell) for cell in cells]
+    if commas is not None:
+        cells = commas.with_points(cells, name, field, block.row, block.line_of)
     joined = "".join(cells)
     parse: Callable[[str], float] = float if joined.isascii() and "_" not in joined else number
     try:

@@ -180,31 +180,38 @@ def with_point(text: str) -> str:
     return clean.replace(",", ".") if _COMMA.fullmatch(clean) else text
 
 
-def check_points(cells: Sequence[str], name: str, field: Field, row: int, line_of: Callable[[int], int | None]) -> None:
-    """Raise the error for cells whose decimal mark is a comma if their points, or commas, may separate thousands.
+class DecimalCommas:
+    """Reads numbers of one file whose decimal mark is a comma.
 
-    Commas may if other cells have decimal points: 1,200 beside 900.5.
-
-    ``row`` is the row of the first cell, and ``line_of`` returns the line of a cell.
+    Raises ``TextInNumbers`` for points that may separate thousands, and for such commas if any column that is read has
+    decimal points: 1,200 beside 900.5 may be 1200.
     """
-    kinds = [
-        (
-            _UNCLEAR_POINT,
-            "separators of thousands or decimal points",
-            "but the decimal mark is a comma",
-            "1,2, not 1.200",
-        )
-    ]
-    if any(_POINT.fullmatch(cell.strip()) for cell in cells):
-        kinds.append(
-            (_UNCLEAR, "commas that separate thousands or decimals", "beside decimal points", "1.2, not 1,200")
-        )
-    for pattern, what, why, remedy in kinds:
-        unclear = next((i for i, cell in enumerate(cells) if pattern.fullmatch(cell.strip())), None)
-        if unclear is not None:
-            where = row_of(row + unclear, line_of(unclear))
-            text = f"column {quoted(name)} has {what}, first in {where}, {why}; write 1200 or {remedy}"
-            raise TextInNumbers(text, field=field)
+
+    def __init__(self) -> None:
+        self._unclear: TextInNumbers | None = None
+        self._has_points = False
+
+    def with_points(
+        self, cells: Sequence[str], name: str, field: Field, row: int, line_of: Callable[[int], int | None]
+    ) -> list[str]:
+        """Return the cells with decimal points; ``row`` is that of the first, and ``line_of`` returns their lines."""
+
+        def unclear(pattern: re.Pattern[str], what: str, remedy: str) -> TextInNumbers | None:
+            at = next((i for i, cell in enumerate(cells) if pattern.fullmatch(cell.strip())), None)
+            if at is None:
+                return None
+            text = f"column {quoted(name)} has {what.format(where=row_of(row + at, line_of(at)))}"
+            return TextInNumbers(f"{text}; write 1200 or {remedy}", field=field)
+
+        points = "separators of thousands or decimal points, first in {where}, but the decimal mark is a comma"
+        if (error := unclear(_UNCLEAR_POINT, points, "1,2, not 1.200")) is not None:
+            raise error
+        commas = "commas that separate thousands or decimals, first in {where}, beside decimal points"
+        self._unclear = self._unclear or unclear(_UNCLEAR, commas, "1.2, not 1,200")
+        self._has_points = self._has_points or any(_POINT.fullmatch(cell.strip()) for cell in cells)
+        if self._has_points and self._unclear is not None:
+            raise self._unclear
+        return [with_point(cell) for cell in cells]
 
 
 def without_sign(text: str) -> str:

@@ -17,8 +17,8 @@ from calibrant.core.errors import NotConverged, OneClass, OutOfRange, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event
 from calibrant.measures.chance import drawn_p_value
-from calibrant.measures.intervals import Resampling, influence_of_clusters
-from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult
+from calibrant.measures.intervals import Resampling, influence_interval, influence_of_clusters
+from calibrant.measures.measure import CLINICAL, Compute, Measure, MeasureResult, with_interval
 from calibrant.measures.proper import centred, clipped_parts, mean_score, row_scores
 
 _SOURCE = "Cox (1958); Van Calster et al. (2019)"
@@ -371,13 +371,19 @@ def _ratio(*, inverse: bool) -> tuple[Compute, Callable[..., Floats]]:
             return _of_clusters(value, math.log(value), deviation, resampling, lambda reach: value * math.exp(reach))
         variance = float(event.cells.chance.sum())
         p_value = float(2.0 * ndtr(-abs(events - expected) / math.sqrt(variance))) if variance > 0.0 else None
-        interval = None
-        counted = counts_rows(event) and event.independent
-        if resampling.level is not None and counted and events and expected:
-            reach = float(ndtri((1.0 + resampling.level) / 2.0)) * math.sqrt((1.0 - events / rows) / events)
-            middle = math.log(value)
-            interval = (math.exp(middle - reach), math.exp(middle + reach))
-        return MeasureResult(value, interval=interval, p_value=p_value)
+        result = MeasureResult(value, p_value=p_value)
+        if not events or not expected:
+            return result
+
+        def interval() -> tuple[float, float]:
+            middle, ordered = math.log(value), event.in_order()
+            if not counts_rows(event) or event.per_row > 1:
+                low, high = influence_interval(middle, influence(ordered, resampling) / value, ordered, resampling)
+                return math.exp(low), math.exp(high)
+            reach = float(ndtri(resampling.tails[1])) * math.sqrt((1.0 - events / rows) / events)
+            return math.exp(middle - reach), math.exp(middle + reach)
+
+        return with_interval(result, interval, resampling)
 
     def influence(event: Event, _: Resampling) -> Floats:
         rows, events, expected = _counts(event)
@@ -590,7 +596,9 @@ MEASURES = (
         "Observed over expected events",
         CLINICAL,
         "sum w y / sum w p; 1 is calibrated, above 1 predictions are too low. The interval is that of a log-normal "
-        "ratio with variance (1 - O/n) / O; the p-value is of O - E under calibration",
+        "ratio with variance (1 - O/n) / O, which takes E as fixed and all rows as equally likely: it is too wide if "
+        "predictions differ much. With importance weights, pooled events and clusters the variance of the logarithm is "
+        "from the influence of rows. The p-value is of O - E under calibration",
         "Debray et al. (2017)",
         0.0,
         None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +12,13 @@ from scipy.special import ndtri, stdtrit
 
 from calibrant.core.arrays import Compared
 from calibrant.core.cells import Floats
+from calibrant.core.choices import ClusterVariance
 from calibrant.core.clusters import cluster_deviation, needing_clusters, number_of_clusters
 from calibrant.core.errors import OneClass
 from calibrant.core.options import OFF, Option
 from calibrant.core.reductions import Event
 from calibrant.measures.intervals import Integers, Resampling
-from calibrant.measures.measure import Measure, MeasureResult
+from calibrant.measures.measure import Measure, MeasureResult, with_interval
 from calibrant.measures.proper import centred, mean_over_rows
 
 #: The coefficients of outcome shares whose sum is the rate of events, and that of positive decisions.
@@ -52,10 +53,13 @@ class RowShares(NamedTuple):
     freedom: float = np.inf
 
 
-def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], size: int) -> RowShares:
+def shares_between(
+    event: Event, spans: Sequence[tuple[Integers, Integers]], size: int, variance: ClusterVariance = "cr2"
+) -> RowShares:
     """Return the shares of the events, and of the other rows, of each span: ``(2 len(spans), size)``.
 
-    A row is in a span at the thresholds from ``start (n,)`` to before ``end (n,)``. O(n + size) for each span.
+    A row is in a span at the thresholds from ``start (n,)`` to before ``end (n,)``. ``variance`` is that of rows in
+    clusters. O(n + size) for each span.
     """
     y = event.y.astype(np.int64)
     mass = float(len(event)) if event.w is None else float(event.w.sum())
@@ -70,7 +74,7 @@ def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], siz
 
     share = summed(event.w) / mass
     if event.clusters is not None:
-        return _of_clusters(event, event.clusters, spans, share)
+        return _of_clusters(event, event.clusters, spans, share, variance)
     if event.w is None or event.kind == "frequency":
         return RowShares(share, share / mass, 1.0 / mass)
     squares = (event.w / mass) ** 2
@@ -78,16 +82,25 @@ def shares_between(event: Event, spans: Sequence[tuple[Integers, Integers]], siz
 
 
 def _of_clusters(
-    event: Event, clusters: Integers, spans: Sequence[tuple[Integers, Integers]], share: Floats
+    event: Event,
+    clusters: Integers,
+    spans: Sequence[tuple[Integers, Integers]],
+    share: Floats,
+    kind: ClusterVariance,
 ) -> RowShares:
-    """Return shares ``(k, t)`` of rows in clusters with their CR2 covariances. O(n t + G k^2 t) for G clusters."""
+    """Return shares ``(k, t)`` of rows in clusters with their covariances. O(n t + G k^2 t) for G clusters."""
     w = np.ones(len(event)) if event.w is None else event.w
     with needing_clusters():
-        deviation = cluster_deviation(event, np.zeros(len(event)), w, np.ones(1), variance="cr2")
+        deviation = cluster_deviation(event, np.zeros(len(event)), w, np.ones(1), variance=kind)
     cluster, count = number_of_clusters(clusters)
     total_mass = float(w.sum())
     mass = np.bincount(cluster, w, count) / total_mass
-    scale = 1.0 / np.sqrt(1.0 - mass)
+    used = len(deviation.parts)
+    scale = {
+        "cr0": np.ones(count),
+        "cr1": np.full(count, np.sqrt(used / (used - 1.0))),
+        "cr2": 1.0 / np.sqrt(1.0 - mass),
+    }[kind]
     size = share.shape[1]
     covariance = np.empty((len(share), *share.shape))
     step = max(_BLOCK // (count * len(share)), 1)
@@ -120,13 +133,13 @@ def decided(event: Event, thresholds: Floats) -> Integers:
     return places
 
 
-def outcome_shares(event: Event, thresholds: Floats) -> RowShares:
+def outcome_shares(event: Event, thresholds: Floats, variance: ClusterVariance = "cr2") -> RowShares:
     """Return the shares of true and false positives, false and true negatives, ``(4, t)``: p >= t is positive.
 
     O(n log t).
     """
     until, size = decided(event, thresholds), len(thresholds)
-    return shares_between(event, [(np.zeros_like(until), until), (until, np.full_like(until, size))], size)
+    return shares_between(event, [(np.zeros_like(until), until), (until, np.full_like(until, size))], size, variance)
 
 
 def weighted_sum(of: RowShares, coefficients: npt.ArrayLike) -> Floats:
@@ -210,13 +223,23 @@ def _measure(event: Event, resampling: Resampling, *, threshold: float, standard
     thresholds = np.array([float(threshold)])
     if standardised:
         _rate(event)
-    of = outcome_shares(event, thresholds)
-    benefit = net_benefit(of, thresholds, resampling.level or 0.95, standardised=standardised)
+    of = outcome_shares(replace(event, clusters=None), thresholds)
+    level = resampling.level or 0.95
+    benefit = net_benefit(of, thresholds, level, standardised=standardised)
     rate = float(weighted_sum(of, EVENTS)[0])
     treat_all = (rate - threshold / (1.0 - threshold) * (1.0 - rate)) / (rate if standardised else 1.0)
-    own = resampling.level is not None and event.independent
-    interval = (float(benefit.low[0]), float(benefit.high[0])) if own else None
-    return MeasureResult(float(benefit.value[0]), interval=interval, parts={"treat_all": treat_all})
+    result = MeasureResult(float(benefit.value[0]), parts={"treat_all": treat_all})
+    if event.per_row > 1:
+        return result
+
+    def interval() -> tuple[float, float]:
+        ends = benefit
+        if event.clusters is not None:
+            of_clusters = outcome_shares(event, thresholds, resampling.cluster_variance)
+            ends = net_benefit(of_clusters, thresholds, level, standardised=standardised)
+        return float(ends.low[0]), float(ends.high[0])
+
+    return with_interval(result, interval, resampling)
 
 
 def _influence(event: Event, _: Resampling, *, threshold: float, standardised: bool) -> Floats:
@@ -238,7 +261,7 @@ MEASURES = (
         "false positives at the odds of t, which are the cost of a false positive relative to the benefit of a true "
         "one. With standardised it is divided by the rate of events; 1 is then perfect. Part treat_all: the net "
         "benefit of a positive decision for all rows; that of none is 0. The interval combines Wilson's of the shares "
-        "of true and false positives; of pooled events and of rows in clusters it is from the influence of rows",
+        "of true and false positives; of pooled events it is from the influence of rows",
         "Vickers & Elkin (2006); Vickers, van Calster & Steyerberg (2019); Zou & Donner (2008)",
         None,
         1.0,
@@ -247,6 +270,7 @@ MEASURES = (
         influence=_influence,
         better="larger",
         needs="labels; at least one event if standardised",
+        clustered=("interval",),
         options={"threshold": Option(0.5, low=1e-6, high=1.0 - 1e-6, real=True), "standardised": OFF},
         seconds=lambda n, _classes, _options: 3e-8 * n,
     ),

@@ -95,3 +95,13 @@ def test_fits_to_many_predictions_of_0_or_1_warn() -> None:
     forest = RandomForestClassifier(3, random_state=0)
     with pytest.warns(UserWarning, match="of the predictions are exactly 0 or 1"):
         calibrant.CalibrantClassifier(forest, method="platt").fit(X, X[:, 0] > 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:77 % of the predictions:UserWarning")
+def test_equal_losses_of_amounts_do_not_make_the_map_depend_on_the_order_of_rows() -> None:
+    random = np.random.default_rng(0)
+    p = random.choice([0.0, 0.5, 1.0], 56)
+    y = np.where(p == 0.5, random.random(56) < 0.5, p > 0.5).astype(int)
+    fits = [calibrant.fit("platt", p[order], y[order]) for order in (random.permutation(56) for _ in range(6))]
+    # A line through the log-odds of 0, 1/2 and 1 is the same for every amount.
+    assert {fitted.diagnostics["smoothing"] for fitted in fits} == {0.0}

@@ -43,6 +43,7 @@ def test_standard_deviations_give_the_result_of_their_squares(call: str) -> None
         ({"std": np.ones(N), "variance": np.ones(N)}, "std cannot be combined with variance"),
         ({"std": np.zeros(N)}, "must be above 0"),
         ({"std": np.full(N, 1e200)}, "must have a finite square above 0"),
+        ({"std": np.full(N, 1e-160)}, "must have a finite square above 0"),
         ({"std": np.ones((N, 2))}, "must have shape"),
     ],
 )

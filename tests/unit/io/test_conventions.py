@@ -246,13 +246,25 @@ def test_points_that_may_separate_thousands_are_refused_if_the_decimal_mark_is_a
         read_forecast_sheet(io.BytesIO(text.encode()), name="a", options=FileOptions(decimal=","), max_rows=None)
 
 
-def test_commas_that_may_separate_thousands_are_refused_beside_decimal_points() -> None:
-    options = FileOptions(decimal=",", weights="weight")
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "900.5;0,5;1\n1,200;0,25;0\n",
+        "900;0.5;1\n1,200;0,25;0\n",
+        "900;0,5;1\n1,200;0.25;0\n",
+        "900;0,5;1\n1,200;0,25;0\n" + "1;0,5;1\n" * 50_000 + "1;0.5;1\n",
+    ],
+)
+def test_commas_that_may_separate_thousands_are_refused_beside_decimal_points(rows: str) -> None:
     with pytest.raises(
         TextInNumbers, match=r"column 'weight' has commas .*, first in row 2 \(line 3\), beside decimal"
     ):
-        sheet("weight;p;label\n900.5;0,5;1\n1,200;0,25;0\n", options)
-    assert weights_of(sheet("weight;p;label\n900;0,5;1\n1,200;0.25;0\n", options)) == [900.0, 1.2]
+        sheet("weight;p;label\n" + rows, FileOptions(decimal=",", weights="weight"))
+
+
+def test_commas_that_may_separate_thousands_are_read_as_the_decimal_mark_without_decimal_points() -> None:
+    options = FileOptions(decimal=",", weights="weight")
+    assert weights_of(sheet("weight;p;label\n900;0,5;1\n1,200;0,25;0\n", options)) == [900.0, 1.2]
 
 
 def test_points_of_numbers_below_one_are_read_though_the_decimal_mark_is_a_comma() -> None:

@@ -20,9 +20,9 @@ LOGISTIC = ("calibration-slope", "calibration-intercept", "logistic-intercept")
 
 
 def _measure(p: Any, y: Any, name: str, /, interval: float | None = 0.95, **options: Any) -> Any:
-    weights = {key: options.pop(key) for key in ("weights", "weights_kind") if key in options}
+    of_rows = {key: options.pop(key) for key in ("weights", "weights_kind", "resamples") if key in options}
     request = {"name": name, "as": "m", **options}
-    return calibrant.evaluate(p, y, measures=[request], interval=interval, **weights).measures["m"]
+    return calibrant.evaluate(p, y, measures=[request], interval=interval, **of_rows).measures["m"]
 
 
 def _drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
@@ -138,6 +138,17 @@ def test_the_predicted_ratio_is_the_inverse_of_the_observed_one() -> None:
     assert predicted.value == pytest.approx(1.0 / observed.value, rel=1e-12)
     assert predicted.interval == pytest.approx((1.0 / observed.interval[1], 1.0 / observed.interval[0]), rel=1e-12)
     assert predicted.p_value == observed.p_value
+
+
+def test_a_ratio_of_importance_weights_has_the_interval_of_its_logarithm() -> None:
+    p, y = _drawn(60)
+    w = np.random.default_rng(1).gamma(2.0, 1.0, 60)
+    observed, predicted = (_measure(p, y, name, weights=w, resamples=4000) for name in ("oe-ratio", "pcoc"))
+    assert predicted.interval == pytest.approx((1.0 / observed.interval[1], 1.0 / observed.interval[0]), rel=1e-9)
+    off = w * (y / (w @ y) - p / (w @ p))
+    low, high = np.log(observed.interval)
+    assert high - low == pytest.approx(2.0 * 1.96 * np.sqrt(off @ off), rel=0.1)
+    assert (low + high) / 2.0 == pytest.approx(np.log(observed.value), abs=0.1 * (high - low))
 
 
 def test_a_ratio_without_events_says_so() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 import calibrant
 from calibrant.core.reductions import Event
@@ -16,10 +16,11 @@ from tests.clinical import EXACT, NAMES, clinical_rows
 from tests.rows import draw_distorted
 
 Array = npt.NDArray[np.float64]
+_OF_ROWS = ("weights", "weights_kind", "reduction", "clusters", "cluster_variance")
 
 
 def _measure(p: Any, y: Any, /, **options: Any) -> Any:
-    weights = {key: options.pop(key) for key in ("weights", "weights_kind", "reduction") if key in options}
+    weights = {key: options.pop(key) for key in _OF_ROWS if key in options}
     request = {"name": "net-benefit", "as": "m", **options}
     return calibrant.evaluate(p, y, measures=[request], interval=0.95, **weights).measures["m"]
 
@@ -84,13 +85,35 @@ def test_pooled_events_have_an_interval_from_the_influence_of_rows() -> None:
     assert measure.interval[0] < measure.value < measure.interval[1]
 
 
-def test_rows_in_clusters_have_an_interval_from_the_influence_of_clusters() -> None:
+def test_rows_in_clusters_have_the_interval_of_the_decision_curve() -> None:
     p, y = draw_distorted(200, 3)
-    twice = [np.concatenate([part, part]) for part in (p, y, np.arange(200))]
-    alone = calibrant.evaluate(p, y, measures=["net-benefit"], interval=0.95)["net-benefit"]
-    report = calibrant.evaluate(twice[0], twice[1], clusters=twice[2], measures=["net-benefit"], interval=0.95)
-    assert report["net-benefit"].value == pytest.approx(alone.value)
-    assert report["net-benefit"].interval == pytest.approx(alone.interval, abs=0.01)
+    options: dict[str, Any] = {"clusters": np.arange(200) // 5}
+    curve = calibrant.decision_curve(p, y, thresholds=[0.3], **options)
+    for standardised, of_model in ((False, curve.net_benefit["model"]), (True, curve.standardised["model"])):
+        interval = _measure(p, y, threshold=0.3, standardised=standardised, **options).interval
+        assert interval == pytest.approx((float(of_model.low[0]), float(of_model.high[0])), rel=1e-12)
+
+
+def test_the_variance_of_clusters_is_that_of_the_option() -> None:
+    p, y = draw_distorted(200, 3)
+    clusters = np.arange(200) // 5
+    entry, error = calibrant.MEASURES["net-benefit"], {}
+    assert entry.influence is not None
+    event = Event(p, y.astype(np.int8))
+    sums = np.bincount(clusters, entry.influence(event, None, threshold=0.5, standardised=False)) / 200
+    for variance, factor in (("cr0", 1.0), ("cr1", 40 / 39)):
+        low, high = _measure(p, y, clusters=clusters, cluster_variance=variance).interval
+        quantile = float(ndtri(0.975) if variance == "cr0" else stdtrit(39.0, 0.975))
+        error[variance] = quantile * float(np.sqrt(factor * sums @ sums))
+        assert (high - low) / 2.0 == pytest.approx(error[variance], rel=0.1)
+    assert error["cr0"] < error["cr1"]
+
+
+def test_rows_of_one_cluster_have_no_interval() -> None:
+    p, y = draw_distorted(20, 3)
+    measure = _measure(p, y, clusters=np.zeros(20))
+    assert (measure.value is None, measure.interval) == (False, None)
+    assert measure.problem.startswith("no interval: clusters must be two or more")
 
 
 @pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.0}, {"threshold": "0.5"}, {"standardised": 1}])

@@ -47,7 +47,7 @@ from calibrant.io.options import PARTS, FileOptions
 from calibrant.io.rules import MAX_OFFERED, Choice, named, rule, rules_of
 from calibrant.io.table import Column, ColumnPlaces, Floats, ForecastSheet, OpenTable, cells_at
 from calibrant.io.texts import (
-    check_points,
+    DecimalCommas,
     is_number,
     lacks_number,
     listed,
@@ -56,7 +56,6 @@ from calibrant.io.texts import (
     quoted,
     refusal,
     span,
-    with_point,
 )
 
 # --- Rules: each returns the readings of a table
@@ -499,9 +498,8 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     cells = cells_at(table, [at])[0]
     numbers = np.full(len(cells), np.nan)
     if decimal == ",":
-        check_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
-    for row, cell in enumerate(cells):
-        text = with_point(cell) if decimal == "," else cell
+        cells = DecimalCommas().with_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
+    for row, text in enumerate(cells):
         if not lacks_number(text):
             if not is_number(text) or not math.isfinite(number(text)):
                 raise refusal(text, table.columns[at].name, "observed", row)
