@@ -47,7 +47,7 @@ PATIENT: dict[str, Any] = {"store_timeout": 60.0, "request_timeout": 600.0, "max
 
 def patient(inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of a service whose store answers, however busy the machine is."""
-    return {**inherited, **{variable_of(name): str(value) for name, value in PATIENT.items()}}
+    return {**inherited, **{variable_of(name): str(setting) for name, setting in PATIENT.items()}}
 
 
 @pytest.fixture(scope="session")
@@ -62,12 +62,12 @@ def while_needed(fixture_name: str, config: pytest.Config) -> Literal["session",
 
 
 @contextlib.contextmanager
-def own_service(data: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
+def own_service(store: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
     """A whole service that waits for a busy machine, with these variables; its log lies beside its folder."""
     variables = {**patient(), **(settings or {})}
     with (
-        data.with_suffix(".log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=data, log=log, inherited=variables, **options) as running,
+        store.with_suffix(".log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=store, log=log, inherited=variables, **options) as running,
     ):
         yield running
 
@@ -83,13 +83,13 @@ class KeyedService:
 
 
 @contextlib.contextmanager
-def keyed_service(data: Path, settings: Mapping[str, str], *scopes: tuple[str, str]) -> Iterator[KeyedService]:
+def keyed_service(store: Path, settings: Mapping[str, str], *scopes: tuple[str, str]) -> Iterator[KeyedService]:
     """A whole service with a key for each tenant and scope."""
-    with data.with_suffix(".log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(data, log=log))
+    with store.with_suffix(".log").open("ab") as log, contextlib.ExitStack() as opened:
+        url, _ = opened.enter_context(embedded_server(store, log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
         keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant, scope in scopes]
-        running = opened.enter_context(own_service(data, settings, redis_url=url))
+        running = opened.enter_context(own_service(store, settings, redis_url=url))
         clients = [
             httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {k}"}, timeout=600) for k in keys
         ]
@@ -173,7 +173,7 @@ def serving(
     """
     if not outages:
         defaults = {setting.name: setting.default for setting in settings_of(Settings)}
-        unset = {name: value for name, value in PATIENT.items() if getattr(settings, name) == defaults[name]}
+        unset = {name: setting for name, setting in PATIENT.items() if getattr(settings, name) == defaults[name]}
         settings = replace(settings, **unset)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         app = create_app(settings, needs_key=needs_key)

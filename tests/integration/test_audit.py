@@ -61,7 +61,7 @@ def url(team: dict[str, NewKey], redis_url: str) -> Iterator[str]:
 
 
 def _call(url: str, key: NewKey | None, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
-    sent = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    sent = {name.replace("_", "-").encode(): text.encode() for name, text in headers.items()}
     sent[b"Content-Type"] = b"application/merge-patch+json" if method == "PATCH" else b"application/json"
     if key is not None:
         sent[b"Authorization"] = f"Bearer {key.text}".encode()

@@ -42,7 +42,7 @@ def test_the_answer_in_every_format_is_that_of_the_library(http: httpx.Client, k
 
 
 def test_a_batch_keeps_its_clusters_also_for_jobs(http: httpx.Client) -> None:
-    first, then = ({name: values[rows] for name, values in BODY.items()} for rows in (slice(0, 70), slice(70, None)))
+    first, then = ({name: column[rows] for name, column in BODY.items()} for rows in (slice(0, 70), slice(70, None)))
     batch = http.post("/batches", json=first).json()["id"]
     appended = http.post(f"/batches/{batch}/rows", json=then)
     assert appended.status_code == 200, appended.text
@@ -50,7 +50,7 @@ def test_a_batch_keeps_its_clusters_also_for_jobs(http: httpx.Client) -> None:
     queued = http.post("/evaluate", json=OPTIONS | {"batch": batch}, headers={"Prefer": "respond-async"})
     ended = http.get(queued.headers["Location"], headers={"Prefer": "wait=600"}).json()
     assert ended["result"]["report"]["measures"] == _local()
-    without = {name: values for name, values in then.items() if name != "clusters"}
+    without = {name: column for name, column in then.items() if name != "clusters"}
     refused = http.post(f"/batches/{batch}/rows", json=without).json()
     assert refused["errors"][0]["pointer"] == "/clusters"
 

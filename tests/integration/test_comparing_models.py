@@ -15,7 +15,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import invoked, succeeded
+from tests.commands import same_output, succeeded
 from tests.integration.responses import body_of, problem_of
 from tests.unit.reports.reading import Page
 
@@ -167,7 +167,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_request_is_refused_with_its_place(http: httpx.Client, case: str, accept: str) -> None:
     change, status, pointer = HOSTILE[case]
-    body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
+    body = {name: content for name, content in (GOOD | change).items() if content is not None or name == "models"}
     answer = _compare(http, body, headers={"Accept": accept})
     assert (answer.status_code, problem_of(answer)[2]) == (status, pointer), answer.text
     assert "0.8" not in answer.text
@@ -209,9 +209,7 @@ def test_the_command_prints_the_same_with_and_without_a_server(
     path = tmp_path / "scores.csv"
     pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
     arguments = ["compare", str(path), "--prediction", "a", "--prediction", "b", "--label", "y", "--json", *flags]
-    here, there = (invoked(server, *arguments) for server in (None, service.url))
-    assert here.exit_code == there.exit_code == 0, (here.output, there.output)
-    assert json.loads(here.stdout) == json.loads(there.stdout)
+    assert same_output(service.url, *arguments)
 
 
 # --- Reports

@@ -106,8 +106,8 @@ def test_events_whose_attributes_in_headers_differ_are_other_requests(api: httpx
     assert first.json()["accepted"] == 1, first.text
     conflict = (409, "idempotency-conflict")
     changes = {"Ce-Id": "two", "Ce-Type": "com.calibrant.labels", "Ce-Source": "x", "Ce-Time": "2026-07-01T00:00:00Z"}
-    for name, value in changes.items():
-        assert code_of(_post(api, "/monitors/live/events", row, "a", **event | {name: value})) == conflict, name
+    for name, attribute in changes.items():
+        assert code_of(_post(api, "/monitors/live/events", row, "a", **event | {name: attribute})) == conflict, name
     again = _post(api, "/monitors/live/events", row, "a", **dict(reversed(event.items())))
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.content == first.content

@@ -44,11 +44,11 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     """The events of a stream: their id, name and job."""
     event: dict[str, Any] = {}
     for line in lines:
-        name, _, value = line.partition(": ")
+        name, _, text = line.partition(": ")
         if name == "data":
-            yield json.loads(value) | event
+            yield json.loads(text) | event
         elif name:
-            event["at" if name == "id" else name] = value
+            event["at" if name == "id" else name] = text
 
 
 def _ids(response: httpx.Response) -> list[str]:

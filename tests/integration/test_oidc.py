@@ -157,7 +157,7 @@ def test_a_valid_token_of_another_form_is_accepted(
     api: httpx.Client, published: TokenIssuer, changes: dict[str, Any], header: dict[str, Any]
 ) -> None:
     members = {"alg": "ES256", "kid": "ec-1", "typ": "JWT"} | header
-    members = {name: value for name, value in members.items() if value is not None}
+    members = {name: member for name, member in members.items() if member is not None}
     token = token_of(members, published.claims(**changes), published.keys["ec-1"])
     assert get(api, token).status_code == 200
 
@@ -384,7 +384,7 @@ FAILURES: dict[str, tuple[str, int | bytes | str] | dict[str, Any]] = {
 def fail(issuer: TokenIssuer, name: str) -> None:
     failure = FAILURES[name]
     if isinstance(failure, dict):
-        issuer.document = {key: issuer.url + "/" if value == "@/" else value for key, value in failure.items()}
+        issuer.document = {key: issuer.url + "/" if member == "@/" else member for key, member in failure.items()}
     else:
         issuer.answers = {f"/realms/main/{failure[0]}": failure[1]}
 
@@ -616,10 +616,10 @@ def page_settings(heading: str, issuer: TokenIssuer) -> Settings:
     """The settings that a part of the page exports, for an issuer that runs."""
     exported = re.findall(r"export CALIBRANT_(OIDC_\w+)=(\S+)", PAGE.partition(heading)[2].partition("\n\n")[2])
     settings: dict[str, Any] = {}
-    for name, value in exported:
+    for name, setting in exported:
         if name.lower() in settings:
             break
-        settings[name.lower()] = value
+        settings[name.lower()] = setting
     check_issuer_url(settings["oidc_issuer"])
     return replace(Settings("unix:///nowhere"), **settings | {"oidc_issuer": issuer.url})
 

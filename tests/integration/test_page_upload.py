@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import re
-import socket
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -20,6 +16,7 @@ from service.settings import Settings
 from service.web.jobs import JobView
 from tests.integration.conftest import SharedApi, one_place_taken, serving
 from tests.integration.responses import text_of
+from tests.integration.sockets import begun
 from tests.integration.visiting import Visitor, message_beside
 
 LIMIT = 40_000
@@ -199,26 +196,15 @@ def test_a_long_report_becomes_one_job(visitor: Visitor, store: Store) -> None:
     assert visitor.get("/ui/reports/batch_0").status_code == 404
 
 
-@contextlib.contextmanager
-def _begun(url: str, sent: bytes, headers: dict[str, str]) -> Iterator[socket.socket]:
-    """A request for an upload, or an evaluation, whose body has begun and does not go on."""
-    parts = urlsplit(url)
-    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 9000000", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=120) as connection:
-        connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
-        yield connection
-
-
 @pytest.mark.parametrize("where", ["header", "field", "nowhere"])
 def test_a_forged_upload_is_refused_before_its_file_has_come(visitor: Visitor, where: str) -> None:
     own = str(visitor.base_url).rstrip("/")
-    headers = {"Origin": own, "Content-Type": "multipart/form-data; boundary=x"}
+    headers = {"Origin": own, "Content-Type": "multipart/form-data; boundary=x", "Connection": "close"}
     field = b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\nguessed\r\n' if where == "field" else b""
     begin = field + b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\np,y\n'
     if where == "header":
         headers["X-CSRF-Token"], begin = "guessed", b"-"
-    with _begun(f"{own}/ui/upload", begin, headers) as connection:
+    with begun(f"{own}/ui/upload", 9_000_000, begin, headers) as connection:
         assert connection.recv(12) == b"HTTP/1.1 403"
 
 

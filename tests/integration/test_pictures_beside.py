@@ -219,7 +219,7 @@ def test_options_that_measures_by_size_do_not_have_are_refused(
     http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     sent = ROWS | {"diagram": BY_SIZE} | body
-    answer = http.post("/diagrams", json={name: value for name, value in sent.items() if value is not None})
+    answer = http.post("/diagrams", json={name: content for name, content in sent.items() if content is not None})
     assert problem_of(answer) == problem
 
 

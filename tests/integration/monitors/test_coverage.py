@@ -9,12 +9,10 @@ import httpx
 import numpy as np
 import pytest
 
-from backend.monitors.alarms import acknowledge
 from backend.monitors.kinds import SetMonitor, kind_of_monitor
 from backend.monitors.looks import look_at
 from backend.monitors.sets import CountedSets, entries_of_sets
 from backend.store.keyspace import new_id
-from backend.store.monitors.definitions import Definitions
 from backend.store.store import Store
 from calibrant.client import Calibrant
 from calibrant.monitoring.tally import FOLDS, Tally, tally_of
@@ -148,7 +146,7 @@ def test_definitions_that_do_not_fit_sets_are_refused(
     http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
     body = {"name": "sets"} | SETS | changes
-    body = {name: value for name, value in body.items() if value is not None}
+    body = {name: content for name, content in body.items() if content is not None}
     response = http.post("/monitors", json=body)
     assert problem_of(response)[1:] == (code, pointer)
 
@@ -194,18 +192,6 @@ def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store)
     assert alarm.coverage is not None
     assert alarm.coverage.coverage == 0.78
     assert actions_of(store, record) == ["alarm-raised"]
-
-
-def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
-    record = watched(store)
-    assert looked(store, record, 0, counted(500, 380)).status == "alarm"
-    assert not standing_of(store, record).asked
-    assert looked(store, record, 1, counted(2000, 1900)).status == "alarm"
-    before = Definitions(store.redis, store.keys).get(record.name)
-    after = acknowledge(store, before, "coverage", "ann", BEGAN + 2 * HOUR)
-    assert (after.status, after.coverage, after.alarms) == ("unknown", None, 1)
-    assert looked(store, record, 3, counted(2000, 1810)).status == "ok"
-    assert looked(store, record, 4, counted(500, 380)).alarms == 2
 
 
 def test_sets_that_cover_too_often_raise_no_alarm(store: Store) -> None:

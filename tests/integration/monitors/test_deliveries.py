@@ -283,13 +283,16 @@ def test_a_clock_that_was_set_back_holds_no_delivery_back(
     assert receiver.next()
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"]])
-def test_a_name_of_a_private_address_gets_nothing(
-    store: Store, watched: MonitorRecord, receiver: Receiver, addresses: list[str]
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["::1", "0.0.0.0"], None]
+)
+def test_a_private_address_or_a_host_that_is_admitted_no_more_gets_nothing(
+    store: Store, watched: MonitorRecord, receiver: Receiver, addresses: list[str] | None
 ) -> None:
     (record,) = asked(store, watched)
-    assert attempt(store, watched.id, record.id, means(lambda host, port: addresses, private=""))
-    assert outcomes(store, watched, record) == ["address-refused"]
+    resolved = means(lambda host, port: addresses or [], private="") if addresses else Means(Sender(Targets()), PLAN)
+    assert attempt(store, watched.id, record.id, resolved)
+    assert outcomes(store, watched, record) == ["address-refused" if addresses else "not-admitted"]
     assert receiver.got.empty()
 
 
@@ -331,13 +334,6 @@ def test_proxies_of_the_environment_are_not_used(
         assert attempt(store, watched.id, record.id, means()) is None
         assert receiver.next().path == f"/in?token={HUSH}"
         assert proxy.got.empty()
-
-
-def test_a_host_that_is_admitted_no_more_gets_nothing(store: Store, watched: MonitorRecord, receiver: Receiver) -> None:
-    (record,) = asked(store, watched)
-    assert attempt(store, watched.id, record.id, Means(Sender(Targets()), PLAN))
-    assert outcomes(store, watched, record) == ["not-admitted"]
-    assert receiver.got.empty()
 
 
 def test_a_delivery_is_dead_after_its_last_attempt_and_may_be_sent_again(

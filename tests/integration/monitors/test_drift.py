@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ from schemas.monitor_rules import DriftRule
 from schemas.monitors import MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
+from tests.integration.monitors.test_coverage import counted, watched
 from tests.integration.responses import patched
 
 RULE = {"kind": "drift", "alpha": 0.01}
@@ -67,23 +69,36 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     assert audit == [("alarm-raised", alarm.drift.message)]
 
 
-def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
-    record = new_monitor(store, recalibration={"policy": "propose"})
-    state = looked(store, record, 0, drawn(5000, 1, 1.6))
-    assert state.status == "alarm"
+@pytest.mark.parametrize(
+    ("kind", "begun_with", "calm", "off"),
+    [
+        ("drift", new_monitor, drawn, lambda n, seed: drawn(n, seed, 1.6)),
+        ("coverage", watched, lambda n, _: counted(n, n * 91 // 100), lambda n, _: counted(n, n * 76 // 100)),
+    ],
+    ids=["drift", "coverage"],
+)
+def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(
+    store: Store,
+    kind: str,
+    begun_with: Callable[..., MonitorRecord],
+    calm: Callable[[int, int], Tally],
+    off: Callable[[int, int], Tally],
+) -> None:
+    record = begun_with(store, **({"recalibration": {"policy": "propose"}} if kind == "drift" else {}))
+    assert looked(store, record, 0, off(5000, 1)).status == "alarm"
     assert not standing_of(store, record).asked  # a challenger would not help
     for hour in range(1, 4):
-        assert looked(store, record, hour, drawn(20_000, hour)).status == "alarm"
+        assert looked(store, record, hour, calm(20_000, hour)).status == "alarm"
     now = BEGAN + 4 * HOUR
     before = Definitions(store.redis, store.keys).get(record.name)
-    after = acknowledge(store, before, "drift", "ann", now)
-    assert (after.status, after.drift, after.alarms) == ("unknown", None, 1)
+    after = acknowledge(store, before, kind, "ann", now)
+    assert (after.status, getattr(after, kind), after.alarms) == ("unknown", None, 1)
     assert after.started_at == BEGAN + 5 * HOUR
     assert Definitions(store.redis, store.keys).get(record.name).started_at == before.started_at
     with pytest.raises(NoAlarm):
-        acknowledge(store, record, "drift", "ann", now)
-    assert looked(store, record, 5, drawn(2000, 5)).status == "ok"
-    assert looked(store, record, 6, drawn(5000, 6, 1.6)).alarms == 2
+        acknowledge(store, record, kind, "ann", now)
+    assert looked(store, record, 5, calm(2000, 5)).status == "ok"
+    assert looked(store, record, 6, off(5000, 6)).alarms == 2
 
 
 def test_predictions_without_a_label_count_once(store: Store) -> None:

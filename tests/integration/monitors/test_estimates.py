@@ -269,7 +269,7 @@ def _shifted(n: int, seed: int, share: float) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _store(api: httpx.Client, **arrays: Any) -> str:
-    body = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
+    body = {name: column.tolist() if isinstance(column, np.ndarray) else column for name, column in arrays.items()}
     return str(api.post("/batches", json=body).raise_for_status().json()["id"])
 
 

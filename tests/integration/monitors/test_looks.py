@@ -233,7 +233,7 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
         latest = read_latest(store.redis)["default", record.id]["windows"]["hours"]
         expected = answers(read_requests(["ece", "ks", "log-loss"]), event_of(whole, "binary"), PLAIN)
         assert (latest["rows"], latest["coverage"]) == (len(whole), 1.0)
-        assert latest["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
+        assert latest["measures"] == {key: pytest.approx(measure.value) for key, measure in expected.items()}
         own = answers(read_requests(["ece"]), event_of(whole.of_group(2), "binary"), PLAIN)["ece"]
         assert state.threshold is not None
         assert state.threshold.value == pytest.approx(own.value)

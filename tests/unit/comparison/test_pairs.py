@@ -10,10 +10,10 @@ RANDOM = np.random.default_rng(0)
 COMMON = RANDOM.normal(0, 0.01, 999)
 
 
-def _standings(*values: float, noise: float = 0.002) -> list[ContestantValue]:
+def _standings(*errors: float, noise: float = 0.002) -> list[ContestantValue]:
     return [
-        ContestantValue(f"m{i}", value, COMMON + RANDOM.normal(0, noise, 999), (0.0, 0.001))
-        for i, value in enumerate(values)
+        ContestantValue(f"m{i}", error, COMMON + RANDOM.normal(0, noise, 999), (0.0, 0.001))
+        for i, error in enumerate(errors)
     ]
 
 

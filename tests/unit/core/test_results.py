@@ -64,8 +64,8 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
 @pytest.mark.parametrize("name", [name for name in calibrant.__all__ if name.isupper()])
 def test_catalogues_and_their_entries_are_pickled_and_copied_as_references(name: str) -> None:
     catalogue = getattr(calibrant, name)
-    for value in (catalogue, *catalogue.values()):
-        assert pickle.loads(pickle.dumps(value)) is copy.deepcopy(value) is copy.copy(value) is value
+    for entry in (catalogue, *catalogue.values()):
+        assert pickle.loads(pickle.dumps(entry)) is copy.deepcopy(entry) is copy.copy(entry) is entry
 
 
 def test_a_pickled_or_copied_display_draws_the_same_diagram() -> None:

@@ -499,11 +499,11 @@ def test_a_condition_that_is_none_is_accepted(where: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sign", "value"),
+    ("sign", "bound"),
     [("=", None), ("!=", None), ("=", "a"), ("!=", "a"), ("<", "a"), (">=", "a"), ("in", ["a"]), ("not in", ["a"])],
 )
 def test_a_null_in_the_name_of_a_folder_meets_other_conditions_than_in_a_column(
-    tmp_path: Path, sign: str, value: Any
+    tmp_path: Path, sign: str, bound: Any
 ) -> None:
     for name, key in (("a", "a"), ("b", "b"), ("__HIVE_DEFAULT_PARTITION__", None)):
         (tmp_path / f"folder={name}").mkdir()
@@ -511,7 +511,7 @@ def test_a_null_in_the_name_of_a_folder_meets_other_conditions_than_in_a_column(
         parquet.write_table(rows, tmp_path / f"folder={name}" / "x.parquet")
     met = []
     for name in ("folder", "column"):
-        scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[[name, sign, value]])
+        scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[[name, sign, bound]])
         batches = [batch for piece in scan.pieces() for batch in scan.batches(piece, ["column"])]
         met.append([batch["column"].to_pylist() for batch in batches if batch.num_rows])
     assert met[0] == met[1]
@@ -571,16 +571,16 @@ def test_a_boolean_is_compared_with_a_text_in_the_name_of_a_folder(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("sign", "value", "met"),
+    ("sign", "bound", "met"),
     [("=", 2**53, [2**53]), ("in", [2**53 + 1], [2**53 + 1]), ("!=", 2**53, [2**53 + 1]), ("<=", 2**53, [2**53])],
 )
 def test_large_integers_in_the_names_of_folders_are_compared_as_floats(
-    tmp_path: Path, sign: str, value: Any, met: list[int]
+    tmp_path: Path, sign: str, bound: Any, met: list[int]
 ) -> None:
     for key in (2**53, 2**53 + 1):
         (tmp_path / f"id={key}").mkdir()
         parquet.write_table(pa.table({"p": [0.5], "y": [1]}), tmp_path / f"id={key}" / "x.parquet")
-    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", sign, value]])
+    scan = Scan.of(Folder(tmp_path), "**/*.parquet", where=[["id", sign, bound]])
     assert [piece.file.path for piece in scan.pieces()] == [f"id={key}/x.parquet" for key in met]
 
 

@@ -114,8 +114,8 @@ def test_every_option_of_a_measure_changes_its_value(measure: Any) -> None:
     plain = {"name": measure} if isinstance(measure, str) else measure
     entry = calibrant.DISTRIBUTION_MEASURES[plain["name"]]
     for option, allowed in entry.options.items():
-        value = allowed.choices[1] if option == "score" else VALUES[option]
-        entries = [{**plain, "as": "plain"}, {**plain, option: value, "as": "changed"}]
+        choice = allowed.choices[1] if option == "score" else VALUES[option]
+        entries = [{**plain, "as": "plain"}, {**plain, option: choice, "as": "changed"}]
         reports = [calibrant.evaluate_distribution(Y, **KINDS[kind], measures=entries) for kind in entry.kinds]
         pairs = [(report["plain"].value, report["changed"].value) for report in reports]
         assert any(changed not in (None, before) for before, changed in pairs), option
@@ -239,7 +239,7 @@ def test_bad_input_names_the_argument(arguments: dict[str, Any], pointer: str) -
 
 def test_one_row_is_enough() -> None:
     for kind, fields in KINDS.items():
-        single = {name: value if name in ("levels", "level") else value[:1] for name, value in fields.items()}
+        single = {name: column if name in ("levels", "level") else column[:1] for name, column in fields.items()}
         report = calibrant.evaluate_distribution(Y[:1], **single, measures=ALL, interval=0.95)
         assert report.n == 1, kind
 

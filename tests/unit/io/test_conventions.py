@@ -282,8 +282,8 @@ SPARK = pa.struct(
 )
 
 
-def dense(*values: float) -> dict[str, Any]:
-    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+def dense(*numbers: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(numbers)}
 
 
 @pytest.mark.parametrize("form", ["parquet", "json lines"])

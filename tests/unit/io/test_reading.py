@@ -73,7 +73,7 @@ def test_every_kind_of_file_refuses_more_rows_than_the_limit(content: bytes) -> 
 def _in_every_format(columns: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
     rows = list(zip(*columns.values(), strict=True))
     archive = io.BytesIO()
-    arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    arrays: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
     np.savez(archive, **arrays)
     return {
         "csv": "\n".join(",".join(map(str, row)) for row in [tuple(columns), *rows]).encode(),

@@ -200,7 +200,7 @@ def test_the_debiased_error_of_norms_near_two_is_near_that_of_norm_two() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "value"),
+    ("name", "option", "choice"),
     [
         ("ece-pl", "norm", 0.5),
         ("ece-pl", "norm", float("nan")),
@@ -219,10 +219,10 @@ def test_the_debiased_error_of_norms_near_two_is_near_that_of_norm_two() -> None
         ("ece-histogram", "n_bins", [7]),
     ],
 )
-def test_a_bad_option_of_the_fit_is_refused_by_name(name: str, option: str, value: Any) -> None:
+def test_a_bad_option_of_the_fit_is_refused_by_name(name: str, option: str, choice: Any) -> None:
     _, p, y = _drawn(50, 1.0, 0)
     with pytest.raises(InvalidOption) as caught:
-        calibrant.evaluate(p, y, measures=[{"name": name, option: value}])
+        calibrant.evaluate(p, y, measures=[{"name": name, option: choice}])
     allowed = calibrant.MEASURES[name].options[option].allowed
     assert caught.value.offences[0].detail == f"must be {allowed}"
     assert caught.value.offences[0].pointer == f"/measures/0/{option}"

@@ -27,19 +27,23 @@ def _improvement(measure: dict[str, Any], *arguments: Any, **options: Any) -> ca
     return calibrant.evaluate(*arguments, measures=[request], **options).measures["it"]
 
 
+def _assert_gain(gained: calibrant.MeasureResult, none: calibrant.MeasureResult) -> None:
+    assert gained.interval is not None
+    assert gained.value is not None
+    assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
+    assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
+    assert none.value is not None
+    assert none.value < gained.interval[0] / 2
+
+
 @pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "temperature", "ets"])
 @pytest.mark.parametrize("score", ["brier", "log-loss"])
 def test_miscalibrated_predictions_gain_and_calibrated_ones_do_not(method: str, score: str) -> None:
     options_of_request = {"method": method, "score": score}
     gained = _improvement(options_of_request, *_rows(1500), interval=0.95)
-    assert gained.interval is not None
-    assert gained.value is not None
-    assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
-    assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
     assert ("clipped" in gained.parts) == (score == "log-loss")
     none = _improvement(options_of_request, *_rows(1500, power=1.0))
-    assert none.value is not None
-    assert none.value < gained.interval[0] / 2
+    _assert_gain(gained, none)
 
 
 def test_each_fold_is_calibrated_by_the_others() -> None:
@@ -61,13 +65,8 @@ def test_overconfident_vectors_gain_and_calibrated_ones_do_not(method: str, scor
     options_of_request = {"method": method, "score": score, "folds": 3}
     logits, labels, truth = calibrant.logistic_normal(1200, n_classes=4, temperature=2.0, accuracy=0.7, seed=0)
     gained = _improvement(options_of_request, logits, labels, scale="logit", reduction="canonical", interval=0.95)
-    assert gained.interval is not None
-    assert gained.value is not None
-    assert 0.0 < gained.interval[0] < gained.value < gained.interval[1]
-    assert gained.value == pytest.approx(gained.parts["before"] - gained.parts["after"])
     none = _improvement(options_of_request, truth, labels, reduction="canonical")
-    assert none.value is not None
-    assert none.value < gained.interval[0] / 2
+    _assert_gain(gained, none)
 
 
 def test_vectors_of_a_fold_are_calibrated_by_the_other_folds() -> None:

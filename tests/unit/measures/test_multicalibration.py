@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 def _of_golden(case: dict[str, Any], **options: Any) -> calibrant.Multicalibration:
-    options_of_case = {OPTIONS[name]: value for name, value in case["options"].items()} | options
+    options_of_case = {OPTIONS[name]: choice for name, choice in case["options"].items()} | options
     weights = GOLDEN["weights"] if case["weighted"] else None
     rows = GOLDEN["predictions"], GOLDEN["labels"], GOLDEN["features"]
     return calibrant.multicalibration_error(*rows, weights=weights, **{"resamples": None} | options_of_case)

@@ -15,7 +15,7 @@ def test_a_window_with_few_events_has_the_interval_of_a_clinical_measure(name: s
     p, y = draw_distorted(150, 7)
     (request,) = read_requests([name])
     reading = measured([request], event_of(calibrant.tally(p, y).tally, "binary"), 0.95)[request.key]
-    result = calibrant.evaluate(p, y, measures=[name], interval=0.95)[name]
-    assert reading.interval == pytest.approx(result.interval, rel=0.05)
-    assert reading.problem == result.problem
-    assert str(result.problem).count("imprecise") == 1
+    measure = calibrant.evaluate(p, y, measures=[name], interval=0.95)[name]
+    assert reading.interval == pytest.approx(measure.interval, rel=0.05)
+    assert reading.problem == measure.problem
+    assert str(measure.problem).count("imprecise") == 1

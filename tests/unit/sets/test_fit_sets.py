@@ -317,7 +317,7 @@ def test_a_weight_is_a_number_of_equal_rows(name: str) -> None:
     times = np.random.default_rng(21).integers(0, 4, 300)
     groups = np.where(np.arange(300) % 2, "a", "b")
     by: dict[str, Any] = {"groups": groups} if options.get("conditional") == "group" else {}
-    repeated: dict[str, Any] = {key: np.repeat(value, times) for key, value in by.items()}
+    repeated: dict[str, Any] = {key: np.repeat(content, times) for key, content in by.items()}
     weighted = calibrant.fit_sets(p, y, weights=times, **by, **options)
     plain = calibrant.fit_sets(np.repeat(p, times, axis=0), np.repeat(y, times), **repeated, **options)
     assert weighted == plain
