@@ -36,6 +36,7 @@ from service.settings import Settings
 from service.stack import Stack
 from tests.integration.redis_server import until_ready
 from tests.integration.visiting import Visitor
+from tests.known import known
 from tests.store_folder import store_folder
 from tests.warm_service import stack
 
@@ -154,9 +155,7 @@ def submitted(store: Store, **changes: Any) -> JobRecord:
 def claimed(store: Store, job_id: str) -> Run:
     """The next run of a job, as a worker begins it."""
     job = store.jobs.get(job_id)
-    run = store.runs.claim(Message.next_of(store.keys.tenant, job), "a-worker", job.queue)
-    assert run is not None
-    return run
+    return known(store.runs.claim(Message.next_of(store.keys.tenant, job), "a-worker", job.queue))
 
 
 @contextlib.contextmanager

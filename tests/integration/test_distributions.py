@@ -20,6 +20,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import body_of, problem_of
+from tests.known import known
 from tests.packed import arrow, npy, npz, parquet
 
 REGRESSION = {"prediction_kind": "regression"}
@@ -540,12 +541,10 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
         assert {key: estimate.value for key, estimate in report.measures.items()} == {
             key: estimate.value for key, estimate in library.measures.items()
         }
-        assert report.groups is not None
-        assert list(report.groups) == ["a", "b"]
+        assert list(known(report.groups)) == ["a", "b"]
         fitted = client.fit_distribution(method, **rows)
         assert calibrant.load_distribution(client.export_map(fitted.id)) == expected
-        assert fitted.held_out_gain is not None
-        assert fitted.held_out_gain.gain == expected.diagnostics["held_out_gain"]["gain"]
+        assert known(fitted.held_out_gain).gain == expected.diagnostics["held_out_gain"]["gain"]
         applied, wanted = client.calibrate_distribution(fitted.id, **forecasts), expected.apply(**forecasts)
         assert applied.kind == wanted.kind
         for name in ("mean", "variance", "quantiles", "levels", "lower", "upper", "level"):
@@ -553,8 +552,7 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
         batch = client.upload_distribution(**rows, ttl=600)
         grown = client.append_distribution(batch.id, **rows, key=f"{client_kind}-{kind}")
         assert (batch.n, grown.n) == (90, 180)
-        after = client.evaluate_distribution(batch=batch.id, map=fitted.id).after
-        assert after is not None
+        after = known(client.evaluate_distribution(batch=batch.id, map=fitted.id).after)
         assert after.kind == wanted.kind
         by_job = client.fit_distribution(
             "averaged", batch=batch.id, support=(-50.0, None) if kind != "normal" else (None, None)
@@ -575,10 +573,8 @@ def test_a_report_of_the_client_is_shown_like_that_of_the_library(service: Stack
     expected = calibrant.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"])
     assert report["crps"].value == expected["crps"].value
     assert list(report) == ["crps", "coverage"]
-    assert report.groups is not None
-    assert report.groups["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
-    assert report.after is not None
-    assert report.after["coverage"].value != report["coverage"].value
+    assert known(report.groups)["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
+    assert known(report.after)["coverage"].value != report["coverage"].value
     before, after = repr(report).split("\nAfter the map:\n")
     assert before == repr(expected)
     assert after.startswith("Report: 90 rows, normal\n")

@@ -36,6 +36,7 @@ from tests.integration.hostile_tokens import HOSTILE
 from tests.integration.redis_server import RedisServer, ready, redis_server, until
 from tests.integration.responses import code_of
 from tests.integration.token_issuer import TokenIssuer, ec_key, jwk_of, rsa_key, token_issuer, token_of
+from tests.known import known
 from tests.warm_service import stack
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
@@ -93,8 +94,7 @@ def verifier(
     settings: Settings, *, pause: float = 0.0, seconds: float = 30.0, trust: ssl.SSLContext | None = None
 ) -> Issuer:
     """The issuer of a service without the service."""
-    configured = open_issuer(settings)
-    assert configured is not None
+    configured = known(open_issuer(settings))
     return Issuer(settings, configured.rules, pause=pause, seconds=seconds, trust=trust)
 
 
@@ -419,8 +419,7 @@ async def test_keys_are_used_for_a_limited_time_without_the_issuer(
     verify = verifier(settings_of(published))
     other = verifier(settings_of(published))
     await other.identify(published.token())
-    cached = other.cached()
-    assert cached is not None
+    cached = known(other.cached())
     published.answers = {"/realms/main/keys": 503}
     try:
         verify.restore(cached.model_copy(update={"issuer": "https://evil.example"}))

@@ -26,6 +26,7 @@ from tests.integration.monitors.monitored import answered, new_monitor, refusals
 from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, begun, events_of, looked, standing_of
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, patched, problem_of, text_of
+from tests.known import known
 
 SETS = {"n_classes": 3, "coverage": 0.9}
 
@@ -178,8 +179,7 @@ def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store)
     for hour in range(5, 8):
         state = looked(store, record, hour, counted(200, 156))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 1600)
-    reading = state.coverage
-    assert reading is not None
+    reading = known(state.coverage)
     assert reading.largest >= reading.bound == pytest.approx(np.log(100.0))
     assert reading.since.startswith("2023-11-15T03:00")
     assert (reading.rows, reading.coverage, reading.nominal) == (600, 0.78, 0.9)
@@ -189,8 +189,7 @@ def test_a_drop_of_the_coverage_raises_one_alarm_that_describes_it(store: Store)
     alarm = events[0].data
     assert isinstance(alarm, AlarmData)
     assert (alarm.kind, alarm.bound) == ("coverage", reading.bound)
-    assert alarm.coverage is not None
-    assert alarm.coverage.coverage == 0.78
+    assert known(alarm.coverage).coverage == 0.78
     assert actions_of(store, record) == ["alarm-raised"]
 
 
@@ -232,8 +231,7 @@ def test_late_labels_of_a_stream_raise_an_alarm_that_callers_see(http: httpx.Cli
     reading = state()["coverage"]
     assert reading["coverage"] == pytest.approx((labels < 2).mean())
     assert "of 400 sets have their label, nominally 90 %" in reading["message"]
-    alarm = client.alarms(name)[0].coverage
-    assert alarm is not None
+    alarm = known(client.alarms(name)[0].coverage)
     assert alarm.nominal == 0.9
     http.post(f"/monitors/{name}/alarms/coverage/acknowledge").raise_for_status()
     assert state()["coverage"] is None

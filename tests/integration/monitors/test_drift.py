@@ -25,6 +25,7 @@ from tests.integration.monitors.stored import put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
 from tests.integration.monitors.test_coverage import counted, watched
 from tests.integration.responses import patched
+from tests.known import known
 
 RULE = {"kind": "drift", "alpha": 0.01}
 BATCH = {"batch": "batch_" + "0" * 30}
@@ -51,8 +52,7 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     for hour in range(5, 9):
         state = looked(store, record, hour, drawn(1000, hour, 1.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 9000)
-    drift = state.drift
-    assert drift is not None
+    drift = known(state.drift)
     assert drift.largest >= drift.bound == pytest.approx(np.log(100.0))
     assert drift.since.startswith("2023-11-15T03:00") or drift.since.startswith("2023-11-15T02:00")
     assert drift.share > drift.reference_share or drift.low > 0.0
@@ -62,11 +62,9 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     alarm = events[0].data
     assert isinstance(alarm, AlarmData)
     assert (alarm.kind, alarm.bound) == ("drift", drift.bound)
-    assert alarm.value is not None
-    assert alarm.value >= drift.bound
-    assert alarm.drift is not None
+    assert known(alarm.value) >= drift.bound
     audit = [(entry.action, entry.detail) for entry in entries_of(store, record)]
-    assert audit == [("alarm-raised", alarm.drift.message)]
+    assert audit == [("alarm-raised", known(alarm.drift).message)]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +140,7 @@ def test_the_rule_is_paused_when_the_map_changes_until_a_new_reference_is_set(st
     first = reference_state(record, None, "map_1")
     assert reference_state(record, first, "map_2") == first
     other = record.model_copy(update={"reference": ReferenceSpec(batch="batch_1")})
-    again = reference_state(other, first, "map_2")
-    assert again is not None
+    again = known(reference_state(other, first, "map_2"))
     assert again.map == "map_2"
     assert reference_state(record.model_copy(update={"reference": None}), first, None) is None
 
@@ -186,8 +183,7 @@ def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: htt
     record = new_monitor(store)
     put_reference(store, record.id, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
-    assert state.drift is not None
     page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text
-    assert state.drift.message.removeprefix("since ") in page
+    assert known(state.drift).message.removeprefix("since ") in page
     assert 'id="acknowledge-drift"' in page
     assert "event rate without labels" in page
