@@ -13,7 +13,7 @@ import calibrant
 from calibrant.client import Calibrant
 from schemas.maps import FitSpec
 from tests.body_formats import JSON, NPY, WRITE_ARRAYS
-from tests.integration.responses import text_of
+from tests.integration.responses import body_of, text_of
 
 RANDOM = np.random.default_rng(2)
 P = RANDOM.random(120)
@@ -100,9 +100,8 @@ def test_invalid_clusters_are_refused(http: httpx.Client, fields: dict[str, Any]
 def test_calls_that_assume_independent_rows_refuse_clusters(
     http: httpx.Client, path: str, fields: dict[str, Any]
 ) -> None:
-    refused = http.post(path, json=BODY | fields)
-    assert refused.status_code == 422, refused.text
-    assert refused.json()["errors"][0]["pointer"] == "/clusters"
+    refused = body_of(http.post(path, json=BODY | fields), 422)
+    assert refused["errors"][0]["pointer"] == "/clusters"
 
 
 def test_rows_of_monitors_have_no_clusters(http: httpx.Client) -> None:

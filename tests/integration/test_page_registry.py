@@ -144,11 +144,10 @@ def test_concurrent_moves_of_an_alias_do_not_overwrite_each_other(
     _fitted(visitor, "beta")
     seen_by_both = visitor.get("/ui/maps/spam").text
     assert visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 2)).status_code == 303
-    late = visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part)
-    assert late.status_code == 412
-    assert "Someone else has moved the alias since this page was loaded. Nothing was changed" in late.text
+    late = text_of(visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part), 412)
+    assert "Someone else has moved the alias since this page was loaded. Nothing was changed" in late
     assert _champion(visitor) == 2
-    again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late.text, 3))
+    again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late, 3))
     assert (again.status_code, _champion(visitor)) == (303, 3)
 
 
@@ -335,8 +334,7 @@ def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visito
 def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Visitor, spam: list[str]) -> None:
     vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
     rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
-    fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
-    assert fitted.status_code == 201
+    assert visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"}).status_code == 201
     batch = visitor.post("/batches", json=rows).json()["id"]
     refused = text_of(visitor.get(f"/ui/reports/{batch}?maps=pets:1&maps={spam[0]}"), 422)
     assert f"The map {spam[0]}: predictions must have shape (n,)" in refused

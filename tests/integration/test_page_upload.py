@@ -15,7 +15,7 @@ from backend.store.store import Store
 from service.settings import Settings
 from service.web.jobs import JobView
 from tests.integration.conftest import SharedApi, one_place_taken, serving
-from tests.integration.responses import text_of
+from tests.integration.responses import body_of, text_of
 from tests.integration.sockets import begun
 from tests.integration.visiting import Visitor, message_beside
 from tests.known import known
@@ -161,15 +161,13 @@ def test_a_class_that_is_not_a_number_is_reported_next_to_the_mapping(visitor: V
 def test_an_upload_of_another_origin_or_without_its_token_is_refused(visitor: Visitor) -> None:
     files = {"file": ("rows.csv", CSV)}
     for headers, fields in (({}, {}), ({}, {"csrf_token": "guessed"}), ({"Origin": "https://elsewhere"}, {})):
-        refused = visitor.post("/ui/upload", data=fields, files=files, headers=headers)
-        assert refused.status_code == 403
+        assert visitor.post("/ui/upload", data=fields, files=files, headers=headers).status_code == 403
     assert visitor.get("/batches").json()["items"] == []
 
 
 def test_a_body_that_is_not_a_form_gets_a_readable_error(visitor: Visitor) -> None:
     token = {"X-CSRF-Token": visitor.token("/")}
-    plain = visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"})
-    assert plain.status_code == 415
+    assert visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"}).status_code == 415
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
     for broken in (b"--x\r\nContent-Disposition: nothing\r\n\r\n", b"nonsense", b""):
         refused = visitor.post("/ui/upload", content=broken, headers=token | kind)
@@ -286,12 +284,10 @@ def test_every_call_of_a_stored_batch_has_the_reduction_that_its_file_implies(vi
     fitted = visitor.post("/maps", json={"batch": confidence, "method": "platt"}).json()
     assert fitted["reduction"] == "confidence"
     both = {"batches": [confidence, binary], "measures": ["accuracy"]}
-    refused = visitor.post("/evaluate", json=both)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/reduction"
+    refused = body_of(visitor.post("/evaluate", json=both), 422)
+    assert refused["errors"][0]["pointer"] == "/reduction"
     assert visitor.post("/evaluate", json={**both, "reduction": "binary"}).status_code == 200
-    drawn = visitor.post("/diagrams", json={"batch": confidence, "diagram": "reliability"})
-    assert drawn.status_code == 200
+    assert visitor.post("/diagrams", json={"batch": confidence, "diagram": "reliability"}).status_code == 200
     compared = visitor.post("/evaluate", json={"batch": confidence, "maps": [fitted["id"]], "measures": ["brier"]})
     assert compared.json()["reduction"] == "confidence"
 

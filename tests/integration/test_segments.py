@@ -121,9 +121,8 @@ def test_large_bodies_of_json_have_features_too(http: httpx.Client) -> None:
     ],
 )
 def test_bad_features_are_refused_with_their_place(http: httpx.Client, features: Any, pointer: str) -> None:
-    answer = http.post("/maps", json=ROWS | {"features": features, "method": "segments"})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == pointer
+    answer = body_of(http.post("/maps", json=ROWS | {"features": features, "method": "segments"}), 422)
+    assert answer["errors"][0]["pointer"] == pointer
 
 
 def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
@@ -134,16 +133,14 @@ def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expecte
         {"predictions": [0.3], "features": {"country": ["DE"]}},
         {"predictions": [0.3], "features": {"country": ["DE"], "age/years": [3], "more": [1]}},
     ):
-        answer = http.post("/calibrate", json=body | {"map": "segments-import"})
-        assert answer.status_code == 422, answer.text
-        assert answer.json()["errors"][0]["pointer"].startswith("/features")
+        answer = body_of(http.post("/calibrate", json=body | {"map": "segments-import"}), 422)
+        assert answer["errors"][0]["pointer"].startswith("/features")
 
 
 def test_monitors_refuse_a_map_that_needs_features(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
     imported = http.post("/maps/import", json={"document": expected.to_document()}).json()["id"]
-    answer = http.post("/monitors", json={"name": "of-segments", "map": imported})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == "/map"
+    answer = body_of(http.post("/monitors", json={"name": "of-segments", "map": imported}), 422)
+    assert answer["errors"][0]["pointer"] == "/map"
 
 
 def test_methods_of_the_client_take_features(client: Calibrant, expected: calibrant.CalibrationMap) -> None:
@@ -205,6 +202,5 @@ def test_bad_inputs_of_features_are_refused_with_their_place(
     http.post("/maps/import", json={"document": expected.to_document(), "name": "segments-v2"})
     country = {"name": "country", "shape": [4], "datatype": "BYTES", "data": NEW["country"], **change}
     predictions = {"name": "predictions", "shape": [4], "datatype": "FP64", "data": [0.3] * 4}
-    answer = http.post("/v2/models/segments-v2/infer", json={"inputs": [predictions, country]})
-    assert answer.status_code == 400, answer.text
-    assert f"{pointer}:" in answer.json()["error"]
+    answer = body_of(http.post("/v2/models/segments-v2/infer", json={"inputs": [predictions, country]}), 400)
+    assert f"{pointer}:" in answer["error"]

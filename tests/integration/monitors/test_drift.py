@@ -24,7 +24,7 @@ from schemas.monitors import MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
 from tests.integration.monitors.test_coverage import counted, watched
-from tests.integration.responses import patched
+from tests.integration.responses import body_of, patched
 from tests.known import known
 
 RULE = {"kind": "drift", "alpha": 0.01}
@@ -147,18 +147,16 @@ def test_the_rule_is_paused_when_the_map_changes_until_a_new_reference_is_set(st
 
 def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
     body = {"name": "inbox", "rules": [RULE]}
-    refused = api.post("/monitors", json=body)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/rules/0"
+    refused = body_of(api.post("/monitors", json=body), 422)
+    assert refused["errors"][0]["pointer"] == "/rules/0"
     whole = body | {"reference": {"start": at(1.0), "end": at(2.0)}}
     online = whole | {"recalibration": {"policy": "online"}}
     assert api.post("/monitors", json=online).json()["errors"][0]["pointer"] == "/rules/0"
     for alpha in (0, 0.5, -1, "x", None):
         assert api.post("/monitors", json=whole | {"rules": [RULE | {"alpha": alpha}]}).status_code == 422
     assert api.post("/monitors", json=whole).status_code == 201
-    removed = patched(api, "/monitors/inbox", {"reference": None})
-    assert removed.status_code == 422
-    assert removed.json()["errors"][0]["pointer"] == "/rules/0"
+    removed = body_of(patched(api, "/monitors/inbox", {"reference": None}), 422)
+    assert removed["errors"][0]["pointer"] == "/rules/0"
     assert api.get("/monitors/inbox/alarms").json()["rules"][0]["kind"] == "drift"
 
 

@@ -40,7 +40,7 @@ from tests.body_formats import ARROW, NDJSON, NPZ
 from tests.commands import invoked, succeeded
 from tests.integration.monitors.monitored import answered, new_monitor, send, window_of
 from tests.integration.monitors.streams import actions_of, entries_of, standing_of
-from tests.integration.responses import patched
+from tests.integration.responses import body_of, patched
 from tests.known import known
 from tests.packed import arrow, npz
 
@@ -158,9 +158,8 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
 )
 def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
     body = npz(predictions=np.zeros(3), labels=np.zeros(3))
-    answer = http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
-    assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
+    answer = body_of(http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ}), 422)
+    assert answer["errors"] == [{"pointer": "/predictions", "detail": expected}]
 
 
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
@@ -263,9 +262,7 @@ def test_an_invalid_definition_names_its_field(
     http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
     body = {"name": "r", "prediction_kind": "regression", "forecast": KINDS["normal"]} | changes
-    answer = http.post("/monitors", json=body)
-    assert answer.status_code == 422, answer.text
-    problem = answer.json()
+    problem = body_of(http.post("/monitors", json=body), 422)
     assert problem["type"].endswith(code), problem
     assert pointer in [error["pointer"].removeprefix("#") for error in problem["errors"]], problem
 
