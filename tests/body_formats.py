@@ -34,7 +34,7 @@ Documents = Sequence[Mapping[str, Any]]
 
 def csv_of(columns: Arrays) -> bytes:
     """Text with one column per column of the arrays; None becomes an empty cell."""
-    lists = {name: np.asarray(values, dtype=object) for name, values in columns.items()}
+    lists = {name: np.asarray(column, dtype=object) for name, column in columns.items()}
     named = {
         (name if array.ndim == 1 else f"{name}.{k}"): array if array.ndim == 1 else array[:, k]
         for name, array in lists.items()
@@ -72,14 +72,14 @@ def _archive(rows: Documents) -> bytes:
     columns |= {"group": [name or "" for name in columns["group"]]} if "group" in columns else {}
     if "timestamp" in columns:
         columns["timestamp"] = [np.datetime64(time.replace(tzinfo=None), "us") for time in columns["timestamp"]]
-    return npz(**{f"{name}s": np.array(values) for name, values in columns.items()})
+    return npz(**{f"{name}s": np.array(column) for name, column in columns.items()})
 
 
 def _cells(rows: Documents) -> bytes:
     columns: dict[str, Any] = columns_of(rows)
     if isinstance(vectors := columns.get("prediction"), list) and isinstance(vectors[0], list):
         del columns["prediction"]
-        columns |= {f"prediction.{k}": list(values) for k, values in enumerate(zip(*vectors, strict=True))}
+        columns |= {f"prediction.{k}": list(column) for k, column in enumerate(zip(*vectors, strict=True))}
     return csv_of(columns)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 from typer.testing import CliRunner, Result
@@ -22,29 +24,41 @@ def succeeded(server: str | None, *arguments: object) -> Result:
     return outcome
 
 
-def error_of(result: Result, code: int | None = None) -> str:
+def same_output(server: str, *arguments: object) -> str:
+    """What a command that succeeded printed, which is the same with this server and without one."""
+    here, there = (succeeded(url, *arguments) for url in (None, server))
+    assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+    return here.stdout
+
+
+def printed_by(code: str) -> str:
+    """What Python code printed in a process of its own, which has imported nothing yet."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def error_of(command: Result, code: int | None = None) -> str:
     """What a command that failed printed, with this exit code or any other than 0."""
-    assert result.exit_code == code if code is not None else result.exit_code != 0, result.output
-    return result.stderr
+    assert command.exit_code == code if code is not None else command.exit_code != 0, command.output
+    return command.stderr
 
 
-def succeeds(result: Result) -> None:
+def succeeds(command: Result) -> None:
     """The command succeeded; what it printed does not matter."""
-    output_of(result)
+    output_of(command)
 
 
-def output_of(result: Result) -> str:
+def output_of(command: Result) -> str:
     """What a command that succeeded printed on standard output."""
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+    assert command.exit_code == 0, command.stderr
+    return command.stdout
 
 
-def notes_of(result: Result) -> str:
+def notes_of(command: Result) -> str:
     """What a command that succeeded printed on standard error."""
-    assert result.exit_code == 0, result.stderr
-    return result.stderr
+    assert command.exit_code == 0, command.stderr
+    return command.stderr
 
 
-def document_of(result: Result) -> Any:
+def document_of(command: Result) -> Any:
     """The JSON that a command that succeeded printed."""
-    return json.loads(output_of(result))
+    return json.loads(output_of(command))

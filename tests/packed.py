@@ -29,8 +29,8 @@ def npy(array: Any) -> bytes:
 def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+        for name, content in members.items():
+            archive.writestr(name, content)
     return buffer.getvalue()
 
 

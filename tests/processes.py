@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the files: the longest first, or by chance."""
-    files = list(dict.fromkeys(file_of(item) for item in items))
+    files = list(dict.fromkeys(file_of(test) for test in items))
     seed = config.option.shuffle_files
     if seed is not None:
         random.Random(seed).shuffle(files)
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Services end with the last test of their folder, so that none runs without work.
         files.sort(key=lambda name: (_turn(name), -recorded.get(name, 0.0)))
     position = {name: i for i, name in enumerate(files)}
-    items.sort(key=lambda item: position[file_of(item)])
+    items.sort(key=lambda test: position[file_of(test)])
 
 
 def _turn(name: str) -> int:
@@ -94,9 +94,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} skipped in {name}: {reason.removeprefix('Skipped: ')}")
 
 
-def file_of(item: pytest.Item) -> str:
+def file_of(test: pytest.Item) -> str:
     """The name of the file of a test, from the root of the repository."""
-    return item.nodeid.split("::", 1)[0]
+    return test.nodeid.split("::", 1)[0]
 
 
 #: The beginnings of the names of pools of threads that a fork lacks, and whose work it would wait for.
@@ -151,8 +151,8 @@ class _Forks:
         self._hook = session.config.hook
         self._forks: dict[socket.socket, _Fork] = {}
         files: dict[str, list[int]] = {}
-        for i, item in enumerate(session.items):
-            files.setdefault(file_of(item), []).append(i)
+        for i, test in enumerate(session.items):
+            files.setdefault(file_of(test), []).append(i)
         self._waiting = deque(files.values())
 
     def run(self, processes: int) -> None:
@@ -202,22 +202,22 @@ class _Forks:
         return self._waiting.popleft() if self._waiting else []
 
     def _take(self, fork: _Fork, message: dict[str, Any]) -> None:
-        kind, value = message["kind"], message["value"]
+        kind, content = message["kind"], message["value"]
         if kind == "begin":
             fork.current = fork.last = fork.left.popleft()
             fork.since = time.monotonic()
-            item = self._session.items[value]
-            self._hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            test = self._session.items[content]
+            self._hook.pytest_runtest_logstart(nodeid=test.nodeid, location=test.location)
         elif kind == "report":
-            report = self._hook.pytest_report_from_serializable(config=self._session.config, data=value)
+            report = self._hook.pytest_report_from_serializable(config=self._session.config, data=content)
             if isinstance(report.longrepr, list):  # where and why a test was skipped; JSON has no tuples
                 report.longrepr = tuple(report.longrepr)
             self._hook.pytest_runtest_logreport(report=report)
         elif kind == "warning":
-            category = type(value.pop("category"), (Warning,), {})
-            shown = warnings.WarningMessage(category(value["text"]), category, value["file"], value["line"])
+            category = type(content.pop("category"), (Warning,), {})
+            shown = warnings.WarningMessage(category(content["text"]), category, content["file"], content["line"])
             self._hook.pytest_warning_recorded.call_historic(
-                kwargs={"warning_message": shown, "when": "runtest", "nodeid": value["test"], "location": None}
+                kwargs={"warning_message": shown, "when": "runtest", "nodeid": content["test"], "location": None}
             )
         elif kind == "next":
             fork.send(self._next())
@@ -231,11 +231,11 @@ class _Forks:
         status = os.waitstatus_to_exitcode(os.waitpid(fork.pid, 0)[1])
         if status == 0 and fork.current is None and not fork.left:
             return
-        item = self._session.items[fork.last if fork.current is None else fork.current]
+        test = self._session.items[fork.last if fork.current is None else fork.current]
         ended = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         when = "while it ran this test" if fork.current is not None else "after this test"
         report = pytest.TestReport(
-            item.nodeid, item.location, {}, "failed", f"The process ended {ended} {when}.", "call", [], 0.0
+            test.nodeid, test.location, {}, "failed", f"The process ended {ended} {when}.", "call", [], 0.0
         )
         self._hook.pytest_runtest_logreport(report=report)
         if fork.left:
@@ -254,8 +254,8 @@ class _Sender:
         self._config = config
         self._channel = channel
 
-    def send(self, kind: str, value: Any = None) -> None:
-        self._channel.sendall(json.dumps({"kind": kind, "value": value}, default=str).encode() + b"\n")
+    def send(self, kind: str, content: Any = None) -> None:
+        self._channel.sendall(json.dumps({"kind": kind, "value": content}, default=str).encode() + b"\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.send("report", self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
@@ -378,5 +378,5 @@ def record_durations(seconds: Mapping[str, float]) -> None:
         "files": files_left | {name: round(taken, 1) for name, taken in files.items()},
         "tests": tests | {name: round(taken, 1) for name, taken in seconds.items() if taken >= 1.0},
     }
-    ordered = {key: dict(sorted(values.items())) for key, values in both.items()}
+    ordered = {key: dict(sorted(seconds.items())) for key, seconds in both.items()}
     DURATIONS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

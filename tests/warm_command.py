@@ -23,6 +23,7 @@ import calibrant
 from calibrant import cli
 from calibrant.cli import commands
 from calibrant.cli.main import own_commands
+from tests.known import known
 from tests.warm_service import end_with
 
 #: Sends a command with its open files to the process that runs it, and ends with its status.
@@ -51,11 +52,9 @@ def warm_command(folder: Path) -> Iterator[Path]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+        assert known(process.stdout).readline() == b"ready\n"
         yield command.parent
-        process.stdin.close()
+        known(process.stdin).close()
 
 
 def run(address: str) -> None:

@@ -13,14 +13,14 @@ CODES = {
 }  # fmt: skip
 
 
-def packed(values: Sequence[float], datatype: str) -> bytes:
+def packed(numbers: Sequence[float], datatype: str) -> bytes:
     """The elements, little-endian, one after the other."""
-    return struct.pack(f"<{len(values)}{CODES[datatype]}", *values)
+    return struct.pack(f"<{len(numbers)}{CODES[datatype]}", *numbers)
 
 
-def request(values: Sequence[float], datatype: str, shape: Sequence[int], **fields: Any) -> tuple[int, bytes]:
+def request(numbers: Sequence[float], datatype: str, shape: Sequence[int], **fields: Any) -> tuple[int, bytes]:
     """A body with the input ``predictions`` as binary data, and the length of its JSON object."""
-    raw = packed(values, datatype)
+    raw = packed(numbers, datatype)
     parameters = {"binary_data_size": len(raw)}
     tensor = {"name": "predictions", "shape": list(shape), "datatype": datatype, "parameters": parameters}
     head = json.dumps({"inputs": [tensor], **fields}).encode()
@@ -39,7 +39,7 @@ def answered(body: bytes, length: int | None) -> tuple[dict[str, Any], dict[str,
             continue
         assert "data" not in output
         code = CODES[output["datatype"]]
-        outputs[output["name"]] = [value for (value,) in struct.iter_unpack(f"<{code}", body[at : at + size])]
+        outputs[output["name"]] = [number for (number,) in struct.iter_unpack(f"<{code}", body[at : at + size])]
         at += size
     assert at == len(body)
     return document, outputs

@@ -93,11 +93,11 @@ def comparable(document: Object) -> Object:
 
 def _comparable(part: Any) -> Any:
     if isinstance(part, list):
-        items = [_comparable(item) for item in part]
-        named = all(isinstance(item, dict) and set(item) <= {"name", "value", "valueFrom"} for item in items)
-        return sorted(items, key=lambda item: item["name"]) if named else items
+        parts = [_comparable(inner) for inner in part]
+        named = all(isinstance(inner, dict) and set(inner) <= {"name", "value", "valueFrom"} for inner in parts)
+        return sorted(parts, key=lambda inner: inner["name"]) if named else parts
     if isinstance(part, dict):
-        return {name: _comparable(value) for name, value in part.items() if name not in _OF_RELEASES}
+        return {name: _comparable(inner) for name, inner in part.items() if name not in _OF_RELEASES}
     return part
 
 
@@ -114,7 +114,7 @@ def selected(documents: list[Object], selector: Object) -> set[str]:
     """The workloads whose pods a selector matches."""
 
     def matches(labels: dict[str, str]) -> bool:
-        equal = all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+        equal = all(labels.get(name) == label for name, label in selector.get("matchLabels", {}).items())
         return equal and all(labels.get(rule["key"]) in rule["values"] for rule in selector.get("matchExpressions", []))
 
     return {name for name, pod in templates_of(documents).items() if matches(pod["metadata"]["labels"])}

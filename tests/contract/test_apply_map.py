@@ -369,10 +369,10 @@ def test_the_scripts_refuse_rows_of_unknown_groups_and_randomised_maps_without_a
 
 def _rows(forecasts: Any, by: Any = None) -> list[dict[str, Any]]:
     """A row for each forecast; levels are those of all."""
-    per_row = {name: np.asarray(values).tolist() for name, values in forecasts.items() if not name.startswith("level")}
-    shared = {name: np.asarray(values).tolist() for name, values in forecasts.items() if name.startswith("level")}
+    per_row = {name: np.asarray(column).tolist() for name, column in forecasts.items() if not name.startswith("level")}
+    shared = {name: np.asarray(column).tolist() for name, column in forecasts.items() if name.startswith("level")}
     rows = [{**dict(zip(per_row, row, strict=True)), **shared} for row in zip(*per_row.values(), strict=True)]
-    return rows if by is None else [{**row, "by": value} for row, value in zip(rows, by, strict=True)]
+    return rows if by is None else [{**row, "by": covariate} for row, covariate in zip(rows, by, strict=True)]
 
 
 def _plain(forecasts: Forecasts) -> dict[str, Any]:
@@ -385,8 +385,8 @@ def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, 
     rows = json.loads(done.stdout)
     for row, wanted in zip(rows, _rows(expected), strict=True):
         assert set(row) == set(wanted)
-        for name, values in wanted.items():
-            finite = np.where(np.isfinite(values), values, np.nan)
+        for name, column in wanted.items():
+            finite = np.where(np.isfinite(column), column, np.nan)
             np.testing.assert_allclose(np.array(row[name], np.float64), finite, rtol=tol, atol=tol)
 
 
@@ -395,7 +395,7 @@ def _agrees(script: str, document: Any, forecasts: Any, by: Any, expected: Any, 
 @pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.stem)
 def test_the_scripts_apply_every_stored_document_of_distributions(path: Path, script: str) -> None:
     stored = json.loads(path.read_text("utf-8"))
-    shared = {name: values for name, values in stored["forecasts"].items() if name.startswith("level")}
+    shared = {name: column for name, column in stored["forecasts"].items() if name.startswith("level")}
     if "quantiles" in stored["calibrated"] and "levels" not in shared:
         shared = {"levels": stored["document"]["parameters"]["levels"]}
     wanted = {**stored["calibrated"], **shared}

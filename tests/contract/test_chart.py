@@ -106,7 +106,7 @@ def _value_names(part: dict[str, Any]) -> set[str]:
     """The names of values in a part of the schema, without those of settings."""
     if "$ref" in part:
         part = SCHEMA["$defs"][part["$ref"].rpartition("/")[2]]
-    below = {name: _value_names(value) for name, value in part.get("properties", {}).items() if name != "settings"}
+    below = {name: _value_names(inner) for name, inner in part.get("properties", {}).items() if name != "settings"}
     return {*below, *(name for names in below.values() for name in names)}
 
 

@@ -109,8 +109,8 @@ def test_a_cluster_is_scraped_by_the_labels_and_the_port_that_its_pods_have() ->
     config = yaml.safe_load((DEPLOY / "prometheus/scrape-kubernetes.yaml").read_text("utf-8"))["scrape_configs"][0]
     rule = config["relabel_configs"][0]
     named = {
-        f"__meta_kubernetes_pod_label_{re.sub(r'[^a-z]', '_', name)}": value
-        for name, value in pod["metadata"]["labels"].items()
+        f"__meta_kubernetes_pod_label_{re.sub(r'[^a-z]', '_', name)}": label
+        for name, label in pod["metadata"]["labels"].items()
     }
     ports = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
     *wanted, port = rule["regex"].split(";")

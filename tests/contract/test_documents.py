@@ -92,5 +92,5 @@ def test_a_stored_document_gives_the_same_results(path: Path) -> None:
     fitted = calibrant.load_distribution(stored["document"])
     assert fitted.to_document() == stored["document"]
     calibrated = fitted.apply(by=stored["by"], **stored["forecasts"])
-    for name, values in stored["calibrated"].items():
-        np.testing.assert_allclose(getattr(calibrated, name), values, rtol=1e-12, atol=1e-12)
+    for name, column in stored["calibrated"].items():
+        np.testing.assert_allclose(getattr(calibrated, name), column, rtol=1e-12, atol=1e-12)

@@ -180,14 +180,14 @@ def test_every_time_in_an_example_is_of_a_property_with_the_format(openapi: dict
     assert times <= names
 
 
-def _names_of_times(value: Any, name: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
+def _names_of_times(part: Any, name: str = "") -> Iterator[str]:
+    if isinstance(part, dict):
+        for key, inner in part.items():
             yield from _names_of_times(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
+    elif isinstance(part, list):
+        for inner in part:
             yield from _names_of_times(inner, name)
-    elif isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", value):
+    elif isinstance(part, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*", part):
         yield name
 
 

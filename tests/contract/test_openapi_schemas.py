@@ -53,14 +53,14 @@ def _parts(schema: Any, place: str = "") -> Found:
             yield from _parts(part, f"{place}/{key}/{name}")
 
 
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for part in value.values():
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        for part in schema.values():
             yield from _references(part)
-    elif isinstance(value, list):
-        for part in value:
+    elif isinstance(schema, list):
+        for part in schema:
             yield from _references(part)
 
 
@@ -127,13 +127,13 @@ class _Validators:
         self._by_schema: dict[str, jsonschema_rs.Validator] = {}
         self._registry = jsonschema_rs.Registry([(_DOCUMENT, {"$schema": _DIALECT, "components": self._components})])
 
-    def is_valid(self, schema: dict[str, Any], value: Any) -> bool:
+    def is_valid(self, schema: dict[str, Any], document: Any) -> bool:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._by_schema:
             absolute = json.loads(key.replace('"#/components/', f'"{_DOCUMENT}#/components/'))
             registered: dict[str, Any] = {"$schema": _DIALECT, **absolute}
             self._by_schema[key] = jsonschema_rs.validator_for(registered, registry=self._registry)
-        return self._by_schema[key].is_valid(value)
+        return self._by_schema[key].is_valid(document)
 
 
 def test_every_successful_answer_has_a_schema_or_no_content(openapi: dict[str, Any]) -> None:

@@ -178,11 +178,13 @@ def test_a_measure_with_a_new_option_is_no_error_of_a_diagram_or_verdict(monkeyp
 
 def test_a_tally_of_forecasts_refuses_a_new_option(monkeypatch: pytest.MonkeyPatch) -> None:
     levels = np.array([0.1, 0.5, 0.9])
-    for name in default_pit_measures("quantiles", levels):
+    names = [("quantiles", name) for name in default_pit_measures("quantiles", levels)]
+    names += [("normal", name) for name in ("crps", "coverage", "quantile-calibration-error", "pit-ks")]
+    for kind, name in names:
         entry = DISTRIBUTION_MEASURES[name]
         with monkeypatch.context() as planted:
             changed = replace(entry, options={**entry.options, "above": Option(0.0, low=0.0, high=1.0, real=True)})
             planted.setitem(vars(DISTRIBUTION_MEASURES)["_entries"], name, changed)
             with pytest.raises(InvalidOption) as caught:
-                read_pit_measures([{"name": name, "above": 0.5}], "quantiles", levels)
+                read_pit_measures([{"name": name, "above": 0.5}], kind, levels)
         assert caught.value.offences[0].pointer == "/measures/0/above"

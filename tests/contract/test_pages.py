@@ -34,7 +34,7 @@ def test_our_values_beside_those_of_the_papers_are_on_the_pages_that_they_link_t
     numbers = re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)", "", ours))
     if pages:
         text = "\n".join(page.read_text("utf-8") for page in pages)
-        assert [value for value in numbers if not re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", text)] == []
+        assert [number for number in numbers if not re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", text)] == []
 
 
 @pytest.mark.parametrize("page", sorted((DOCS.parent / "how-to").glob("*.md")), ids=lambda page: page.stem)

@@ -24,6 +24,7 @@ from calibrant import client
 from calibrant.core.errors import CalibrationError, UnusableRows
 from schemas.jobs import KIND_NAMES
 from schemas.problem_table import TABLE
+from tests.commands import printed_by
 from workers.chores import DUTIES, duty_of
 
 ROOT = Path(__file__).parents[2]
@@ -177,8 +178,7 @@ def test_every_name_that_calibrant_promises_is_there_and_nothing_is_loaded_befor
     assert dir(calibrant) == sorted([*calibrant.__all__, "client"])
     assert dir(client) == sorted(client.__all__)
     code = "import sys, calibrant; print([name for name in sys.modules if name.startswith(('numpy', 'scipy'))])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert printed_by(code).strip() == "[]"
 
 
 def test_the_server_requires_the_library_of_its_own_version() -> None:
@@ -201,8 +201,7 @@ def test_a_fit_loads_torch_for_a_gpu_alone() -> None:
         "print({'torch', 'sklearn', 'matplotlib', 'pandas', 'scipy.stats'} & set(sys.modules))\n"
         "calibrant.fit('pl3', p, y, device='auto'); print('torch' in sys.modules and not has_driver())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["set()", "False"]
+    assert printed_by(code).split() == ["set()", "False"]
 
 
 #: Extras, and packages that take a tenth of a second or more to import.
@@ -251,5 +250,4 @@ FILE, unwanted = {str(file)!r}, {sorted(unwanted)!r}
 atexit.register(lambda: print([name for name in unwanted if name in sys.modules]))
 {program}
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines()[-1] == "[]"
+    assert printed_by(code).splitlines()[-1] == "[]"

@@ -18,7 +18,7 @@ from tests.store_folder import store_folder
 
 pytestmark = pytest.mark.slow
 
-_ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
+_ENVIRONMENT = {name: setting for name, setting in os.environ.items() if not name.startswith("CALIBRANT_")}
 
 
 @pytest.fixture
@@ -68,16 +68,16 @@ def test_a_backup_goes_through_a_pipe(folder: Path) -> None:
 
 
 def test_a_refused_backup_prints_one_line(folder: Path) -> None:
-    file, data = folder / "backup", folder / "data"
-    assert _invoke("keys", "create", "ci", "--data", data).exit_code == 0
-    assert _invoke("backup", file, "--data", data).exit_code == 0
+    file, store = folder / "backup", folder / "data"
+    assert _invoke("keys", "create", "ci", "--data", store).exit_code == 0
+    assert _invoke("backup", file, "--data", store).exit_code == 0
     whole = file.read_bytes()
     refusals: list[tuple[tuple[str | Path, ...], str]] = [
-        (("backup", file, "--data", data), "already exists; use --force to replace it"),
+        (("backup", file, "--data", store), "already exists; use --force to replace it"),
         (("backup", folder / "other", "--data", folder / "nowhere"), "there is no store in"),
-        (("backup", folder / "no" / "folder", "--data", data), "No such file or directory"),
-        (("restore", folder / "missing", "--data", data), "No such file or directory"),
-        (("restore", file, "--data", data), "the store is not empty"),
+        (("backup", folder / "no" / "folder", "--data", store), "No such file or directory"),
+        (("restore", folder / "missing", "--data", store), "No such file or directory"),
+        (("restore", file, "--data", store), "the store is not empty"),
         (("restore", file, "--redis-url", "redis://127.0.0.1:1"), "the store cannot be reached"),
     ]
     for arguments, message in refusals:
@@ -86,11 +86,11 @@ def test_a_refused_backup_prints_one_line(folder: Path) -> None:
         assert message in refused.stderr
     cut = _invoke("restore", "-", "--data", folder / "new", sent=whole[:-1])
     assert cut.stderr == "calibrant: the file is not a backup, or is damaged\n"
-    merged = _invoke("restore", file, "--data", data, "--merge")
+    merged = _invoke("restore", file, "--data", store, "--merge")
     assert merged.stderr.splitlines() == [
         "restored: nothing",
         "skipped because the store already has them: 1 API key, 1 entry of the audit log",
     ]
-    assert _invoke("backup", file, "--data", data, "--force").exit_code == 0
+    assert _invoke("backup", file, "--data", store, "--force").exit_code == 0
     assert not (folder / "nowhere").exists()
     assert sorted(path.name for path in folder.iterdir()) == ["backup", "data", "new"]

@@ -259,8 +259,8 @@ def test_a_program_reads_every_setting_as_the_values_have_it(
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     shared = schema["properties"]["settings"]["properties"] if component != "host" else {}
     settings = {setting.name: _sample(setting) for setting in settings_of(kind)}
-    own = {name: value for name, value in settings.items() if name not in shared}
-    common = {name: value for name, value in settings.items() if name in shared}
+    own = {name: setting for name, setting in settings.items() if name not in shared}
+    common = {name: setting for name, setting in settings.items() if name in shared}
     room = {"terminationGracePeriodSeconds": 10**9, "tmpSize": "1Ti", "resources": {"limits": {"memory": "1Ti"}}}
     values = {name: copy.deepcopy(room) for name in ("api", "worker", "workerGpu", "host")}
     values[section] |= {"enabled": True, "settings": own}
@@ -280,8 +280,8 @@ def test_a_program_reads_every_setting_as_the_values_have_it(
     shown = dict(line.split("=", 1) for line in process.stdout.splitlines())
     for setting in settings_of(kind):
         text = shown[variable_of(setting.name)]
-        value = settings[setting.name]
-        assert text == str(value) or float(text) == value, setting.name
+        stated = settings[setting.name]
+        assert text == str(stated) or float(text) == stated, setting.name
 
 
 @pytest.mark.parametrize(
@@ -328,15 +328,15 @@ def test_a_wrong_value_is_refused_with_its_place(values: dict[str, Any], message
 
 
 @pytest.mark.parametrize(
-    ("memory", "data"), [("4Gi", "3gb"), ("6Gi", "4608mb"), ("8192Mi", "6gb"), ("1.5Gi", "1152mb")]
+    ("memory", "bound"), [("4Gi", "3gb"), ("6Gi", "4608mb"), ("8192Mi", "6gb"), ("1.5Gi", "1152mb")]
 )
 def test_redis_has_three_quarters_of_its_memory_for_data_and_the_api_knows_its_volume(
-    memory: str, data: str, tmp_path: Path
+    memory: str, bound: str, tmp_path: Path
 ) -> None:
     server = {"enabled": True, "storage": "40Gi", "resources": {"limits": {"memory": memory}}}
     documents = rendered({"redis": {"server": server}}, tmp_path)
     (redis,) = templates_of(documents)["calibrant-redis"]["spec"]["containers"]
-    assert f"--maxmemory {data} " in redis["args"][0]
+    assert f"--maxmemory {bound} " in redis["args"][0]
     (api,) = templates_of(documents)["calibrant-api"]["spec"]["containers"]
     assert {"name": "CALIBRANT_STORE_VOLUME", "value": str(40 << 30)} in api["env"]
 
@@ -363,12 +363,12 @@ def test_a_host_serves_the_maps_of_its_config_map(tmp_path: Path) -> None:
     calibrant.fit("isotonic", predictions, labels).save(tmp_path / "spam.json")
     host_values = VALUE_SETS["host alone"] | {"host": {"enabled": True, "settings": {"log_format": "text"}}}
     documents = rendered(host_values, tmp_path, "--set-file", f"host.maps.spam={tmp_path / 'spam.json'}")
-    data = named(documents)["ConfigMap calibrant-host-maps"]["data"]
+    files = named(documents)["ConfigMap calibrant-host-maps"]["data"]
     # The kubelet mounts a config map as links to files in a hidden folder, which it replaces as a whole.
     folder = tmp_path / "models"
     (folder / "..2026").mkdir(parents=True)
     (folder / "..data").symlink_to("..2026")
-    for name, text in data.items():
+    for name, text in files.items():
         (folder / "..2026" / name).write_text(text, encoding="utf-8")
         (folder / name).symlink_to(f"..data/{name}")
     (container,) = templates_of(documents)["calibrant-host"]["spec"]["containers"]
@@ -386,8 +386,8 @@ def test_a_host_serves_the_maps_of_its_config_map(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_the_notes_name_objects_of_the_release(name: str, tmp_path: Path) -> None:
     documents = rendered(VALUE_SETS[name], tmp_path)
-    values = ("--values", tmp_path / "values.yaml")
-    text = run("helm", "install", "calibrant", CHART, "-n", "calibrant", "--dry-run=client", *values)
+    arguments = ("--values", tmp_path / "values.yaml")
+    text = run("helm", "install", "calibrant", CHART, "-n", "calibrant", "--dry-run=client", *arguments)
     notes = text.partition("\nNOTES:\n")[2]
     workloads = re.findall(r"\bdeploy(?:ment)?/([\w-]+)", notes)
     assert workloads

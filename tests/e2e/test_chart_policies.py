@@ -90,7 +90,7 @@ def test_every_pod_of_the_chart_and_of_the_manifests_meets_the_restricted_standa
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("place", "change"),
     [
         (("hostPID",), True),
         (("securityContext", "runAsUser"), 0),
@@ -103,13 +103,13 @@ def test_every_pod_of_the_chart_and_of_the_manifests_meets_the_restricted_standa
     ],
 )
 def test_a_pod_that_breaks_the_restricted_standard_is_noticed(
-    everything: list[Object], place: tuple[Any, ...], value: object
+    everything: list[Object], place: tuple[Any, ...], change: object
 ) -> None:
     pod = copy.deepcopy(_pods(everything)["calibrant-api"])
     part: Any = pod
     for name in place[:-1]:
         part = part[name]
-    part[place[-1]] = value
+    part[place[-1]] = change
     assert len(list(_violations(pod))) == 1
 
 
@@ -174,16 +174,16 @@ def _secrets(documents: list[Object]) -> set[str]:
     """The names of secrets that objects refer to."""
 
     def names(part: Any) -> Iterator[str]:
-        for name, value in part.items() if isinstance(part, dict) else ():
-            if name in ("secretKeyRef", "secretRef") or (name == "credentials" and "key" in value):
-                yield value["name"]
+        for name, inner in part.items() if isinstance(part, dict) else ():
+            if name in ("secretKeyRef", "secretRef") or (name == "credentials" and "key" in inner):
+                yield inner["name"]
             elif name == "secretName":
-                yield value
+                yield inner
             elif name in ("secretTargetRef", "imagePullSecrets"):
-                yield from (item["name"] for item in value)
-            yield from names(value)
-        for item in part if isinstance(part, list) else ():
-            yield from names(item)
+                yield from (entry["name"] for entry in inner)
+            yield from names(inner)
+        for inner in part if isinstance(part, list) else ():
+            yield from names(inner)
 
     return set(names(documents))
 
@@ -222,9 +222,9 @@ def test_a_release_with_an_issuer_accepts_its_tokens_and_only_the_api_has_its_se
         documents = rendered({"api": {"settings": settings}}, tmp_path)
         variables = {name: _variables(documents, pod) for name, pod in _pods(documents).items()}
         assert not [name for name in variables["calibrant-worker"] if "OIDC" in name]
-        own = {name: value for name, value in variables["calibrant-api"].items() if "OIDC" in name}
+        own = {name: setting for name, setting in variables["calibrant-api"].items() if "OIDC" in name}
         assert own.keys() == {f"CALIBRANT_{name.upper()}" for name in settings}
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")} | own
+        inherited = {name: setting for name, setting in os.environ.items() if not name.startswith("CALIBRANT_")} | own
         running = stack(host="127.0.0.1", port=0, data=folder / "data", log=log, inherited=patient(inherited))
         with running as started, httpx.Client(base_url=started.url, timeout=600, trust_env=False) as api:
             for scope, path, status in (
@@ -246,5 +246,5 @@ def _variables(documents: list[Object], pod: Object) -> dict[str, str]:
 
 def _data(documents: list[Object], name: str) -> dict[str, str]:
     """The texts of a config map, which is missing without settings."""
-    data: dict[str, str] = named(documents).get(f"ConfigMap {name}", {}).get("data", {})
-    return data
+    texts: dict[str, str] = named(documents).get(f"ConfigMap {name}", {}).get("data", {})
+    return texts

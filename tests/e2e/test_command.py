@@ -153,21 +153,21 @@ def test_a_setting_or_port_that_is_no_number_of_its_range_is_refused(folder: Pat
 
 
 def test_serve_names_the_damaged_file_of_its_store_and_repairs_it_on_request(folder: Path) -> None:
-    data = folder / "data"
-    with (folder / "log").open("wb") as log, embedded_server(data, log=log) as (url, _), Redis.from_url(url) as redis:
+    store = folder / "data"
+    with (folder / "log").open("wb") as log, embedded_server(store, log=log) as (url, _), Redis.from_url(url) as redis:
         redis.set("acknowledged", 1)
-    (file,) = data.glob("appendonlydir/*.incr.aof")
+    (file,) = store.glob("appendonlydir/*.incr.aof")
     with file.open("ab") as appended:
         appended.write(bytes(4096))
-    refused = _run("serve", "--port", "0", "--data", str(data))
+    refused = _run("serve", "--port", "0", "--data", str(store))
     assert refused.returncode == 1
-    for part in (str(file), "4,096", str(data / "redis.log"), f"serve --data {data} --repair-store"):
+    for part in (str(file), "4,096", str(store / "redis.log"), f"serve --data {store} --repair-store"):
         assert part in refused.stderr
     with (folder / "log").open("wb") as log, _serving(folder, log, "--repair-store") as (process, url):
         until_ready(url)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=600) == 0
-    (removed,) = data.glob("*.from-byte-*")
+    (removed,) = store.glob("*.from-byte-*")
     assert removed.read_bytes() == bytes(4096)
     assert str(removed.relative_to(folder)) in (folder / "log").read_text()
 
@@ -212,7 +212,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
 
 
 def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
-    data = ("--data", str(folder / "data"))
+    store = ("--data", str(folder / "data"))
     for arguments, words in (
         (("create", "x", "--tenant", "No Name"), "tenant"),
         (("create", "x", "--scope", "root"), "scope"),
@@ -221,7 +221,7 @@ def test_a_refusal_of_the_command_keys_is_one_line(folder: Path) -> None:
         (("revoke", "nowhere"), "no key with this id"),
         (("list", "--redis-url", "unix:///nowhere"), "cannot be reached"),
     ):
-        refused = invoked(None, "keys", *arguments, *(() if "--redis-url" in arguments else data))
+        refused = invoked(None, "keys", *arguments, *(() if "--redis-url" in arguments else store))
         assert refused.exit_code in (1, 2)
         assert words in refused.stderr
         assert "Traceback" not in refused.stderr

@@ -11,7 +11,7 @@ import pytest
 
 CALIBRANT = [sys.executable, "-m", "calibrant"]
 #: No server, whatever the environment of the tests says.
-ALONE = {name: value for name, value in os.environ.items() if not name.startswith("CALIBRANT_")}
+ALONE = {name: setting for name, setting in os.environ.items() if not name.startswith("CALIBRANT_")}
 ROWS = "".join(f"{int(i % 3 == 0)},{(i % 97) / 97:.4f}\n" for i in range(200))
 #: A map that changes nothing.
 IDENTITY = {

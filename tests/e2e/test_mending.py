@@ -64,8 +64,8 @@ class Served:
 def served() -> Iterator[Served]:
     """A service that the tests of this file share, and that ends as it should."""
     with store_folder() as folder, (folder / "log").open("wb") as log:
-        command, data = [sys.executable, "-m", "calibrant"], ("--data", folder / "data")
-        with serve_command(command, log, *data) as (process, url):
+        command, store = [sys.executable, "-m", "calibrant"], ("--data", folder / "data")
+        with serve_command(command, log, *store) as (process, url):
             served = Served(process, url, folder / "log")
             until(served.ready)
             yield served

@@ -63,7 +63,7 @@ class Environment(NamedTuple):
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables, without those that would show other packages."""
-        return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CALIBRANT_"))}
+        return {name: setting for name, setting in os.environ.items() if not name.startswith(("PYTHON", "CALIBRANT_"))}
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +153,8 @@ print(json.dumps({
 def url(server: Environment) -> Iterator[str]:
     """A server of the wheels: API, worker and store."""
     with (server.root / "log").open("wb") as log:
-        command, data = [server.root / "bin" / "calibrant"], ("--data", server.root / "data")
-        with serve_command(command, log, *data, cwd=server.root, env=server.variables) as (process, address):
+        command, store = [server.root / "bin" / "calibrant"], ("--data", server.root / "data")
+        with serve_command(command, log, *store, cwd=server.root, env=server.variables) as (process, address):
             yield address
             process.terminate()
             assert process.wait(timeout=600) == 0

@@ -87,7 +87,7 @@ def fitting(body: dict[str, Any], batches: dict[str, str]) -> dict[str, Any]:
         p = random.random((n, 3))
         several = {"predictions": p.tolist(), "labels": (random.random((n, 3)) < p).astype(int).tolist()}
         fields, fitted = fields | {"method": "crc"}, {**fitted, **several}
-    return {name: value for name, value in fields.items() if name not in ("scale", "classes", "options")} | fitted
+    return {name: column for name, column in fields.items() if name not in ("scale", "classes", "options")} | fitted
 
 
 def _files(source: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _files(source: dict[str, Any], random: np.random.Generator) -> dict[str, Any
 def _forecasts(body: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
     """A body of regression with forecasts of one kind; with a batch, its options are made to fit alone."""
     replaced = (*_OF_FORECASTS, "options")
-    fields = {name: value for name, value in body.items() if name not in replaced}
+    fields = {name: content for name, content in body.items() if name not in replaced}
     fields |= {name: _names(fields[name]) for name in ("measures", "diagrams") if isinstance(fields.get(name), list)}
     if isinstance(fields.get("map"), str):
         fields["map"] = KNOWN_DISTRIBUTION_MAP

@@ -65,7 +65,7 @@ def _content(*kinds: str, schema: dict[str, Any]) -> dict[str, Any]:
 def host_document() -> dict[str, Any]:
     """The OpenAPI document of the calls of a host."""
     document = create_app(Settings(redis_url="unix:///nowhere")).openapi()
-    paths = {path: item for path, item in document["paths"].items() if path.startswith(_SHARED)}
+    paths = {path: calls for path, calls in document["paths"].items() if path.startswith(_SHARED)}
     of_problems = {s: a for s, a in paths["/calibrate"]["post"]["responses"].items() if s != "200"}
     of_inference = {s: a for s, a in paths["/v2/models/{name}/infer"]["post"]["responses"].items() if s != "200"}
 

@@ -32,15 +32,15 @@ def of_listing(listed: str) -> PipSettings:
     """The settings that ``pip config list`` tells; a variable stands after the files and wins over them."""
     options: dict[str, str] = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
-        name, _, value = line.partition("=")
+        name, _, text = line.partition("=")
         section, _, option = name.rpartition(".")
         if section in ("global", "install", ":env:") and option in _NAMES:
             # Printed as a Python string: line breaks are written as \n.
-            options[option] = " ".join(shlex.split(value)[0].replace("\\n", " ").split())
+            options[option] = " ".join(shlex.split(text)[0].replace("\\n", " ").split())
     mounts: dict[Path, str] = {}
     lines = ["[global]"]
-    for option, value in options.items():
-        lines.append(f"{option} = {' '.join(_renamed(part, mounts) for part in value.split())}")
+    for option, text in options.items():
+        lines.append(f"{option} = {' '.join(_renamed(part, mounts) for part in text.split())}")
     return PipSettings("\n".join(lines) + "\n", mounts)
 
 

@@ -66,11 +66,11 @@ def free_port() -> int:
 @contextlib.contextmanager
 def configured_store(command: list[str], folder: Path, password: str) -> Iterator[ConfiguredStore]:
     """Run the command with ``_SERVER`` in the place of its ``redis-server``."""
-    port, data, tools = free_port(), folder / "store", folder / "tools"
-    for folder_of_store in (data, tools):
+    port, store, tools = free_port(), folder / "store", folder / "tools"
+    for folder_of_store in (store, tools):
         folder_of_store.mkdir(exist_ok=True)
     server = tools / "redis-server"
-    server.write_text(_SERVER.format(binary=server_binary(), port=port, data=data), encoding="utf-8")
+    server.write_text(_SERVER.format(binary=server_binary(), port=port, data=store), encoding="utf-8")
     server.chmod(0o755)
     environment = {"PATH": f"{tools}:{os.environ['PATH']}", "REDISCLI_AUTH": password}
     with (folder / "store.log").open("ab") as log:
@@ -78,7 +78,7 @@ def configured_store(command: list[str], folder: Path, password: str) -> Iterato
         try:
             url = f"redis://:{password}@127.0.0.1:{port}/0"
             _await_ready(url)
-            yield ConfiguredStore(url, process.pid, (data / "started").read_text("utf-8"))
+            yield ConfiguredStore(url, process.pid, (store / "started").read_text("utf-8"))
         finally:
             stop(process, patience=_PATIENCE)
 

@@ -36,6 +36,7 @@ from service.settings import Settings
 from service.stack import Stack
 from tests.integration.redis_server import until_ready
 from tests.integration.visiting import Visitor
+from tests.known import known
 from tests.store_folder import store_folder
 from tests.warm_service import stack
 
@@ -47,7 +48,7 @@ PATIENT: dict[str, Any] = {"store_timeout": 60.0, "request_timeout": 600.0, "max
 
 def patient(inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of a service whose store answers, however busy the machine is."""
-    return {**inherited, **{variable_of(name): str(value) for name, value in PATIENT.items()}}
+    return {**inherited, **{variable_of(name): str(setting) for name, setting in PATIENT.items()}}
 
 
 @pytest.fixture(scope="session")
@@ -62,12 +63,12 @@ def while_needed(fixture_name: str, config: pytest.Config) -> Literal["session",
 
 
 @contextlib.contextmanager
-def own_service(data: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
+def own_service(store: Path, settings: Mapping[str, str] | None = None, **options: Any) -> Iterator[Stack]:
     """A whole service that waits for a busy machine, with these variables; its log lies beside its folder."""
     variables = {**patient(), **(settings or {})}
     with (
-        data.with_suffix(".log").open("ab") as log,
-        stack(host="127.0.0.1", port=0, data=data, log=log, inherited=variables, **options) as running,
+        store.with_suffix(".log").open("ab") as log,
+        stack(host="127.0.0.1", port=0, data=store, log=log, inherited=variables, **options) as running,
     ):
         yield running
 
@@ -83,13 +84,13 @@ class KeyedService:
 
 
 @contextlib.contextmanager
-def keyed_service(data: Path, settings: Mapping[str, str], *scopes: tuple[str, str]) -> Iterator[KeyedService]:
+def keyed_service(store: Path, settings: Mapping[str, str], *scopes: tuple[str, str]) -> Iterator[KeyedService]:
     """A whole service with a key for each tenant and scope."""
-    with data.with_suffix(".log").open("ab") as log, contextlib.ExitStack() as opened:
-        url, _ = opened.enter_context(embedded_server(data, log=log))
+    with store.with_suffix(".log").open("ab") as log, contextlib.ExitStack() as opened:
+        url, _ = opened.enter_context(embedded_server(store, log=log))
         redis = opened.enter_context(contextlib.closing(connect(url)))
         keys = [ApiKeyStore(redis).create(tenant, tenant=tenant, scope=scope).text for tenant, scope in scopes]
-        running = opened.enter_context(own_service(data, settings, redis_url=url))
+        running = opened.enter_context(own_service(store, settings, redis_url=url))
         clients = [
             httpx.Client(base_url=running.url, headers={"Authorization": f"Bearer {k}"}, timeout=600) for k in keys
         ]
@@ -154,9 +155,7 @@ def submitted(store: Store, **changes: Any) -> JobRecord:
 def claimed(store: Store, job_id: str) -> Run:
     """The next run of a job, as a worker begins it."""
     job = store.jobs.get(job_id)
-    run = store.runs.claim(Message.next_of(store.keys.tenant, job), "a-worker", job.queue)
-    assert run is not None
-    return run
+    return known(store.runs.claim(Message.next_of(store.keys.tenant, job), "a-worker", job.queue))
 
 
 @contextlib.contextmanager
@@ -173,7 +172,7 @@ def serving(
     """
     if not outages:
         defaults = {setting.name: setting.default for setting in settings_of(Settings)}
-        unset = {name: value for name, value in PATIENT.items() if getattr(settings, name) == defaults[name]}
+        unset = {name: setting for name, setting in PATIENT.items() if getattr(settings, name) == defaults[name]}
         settings = replace(settings, **unset)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         app = create_app(settings, needs_key=needs_key)

@@ -54,14 +54,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = {name.lower(): text for name, text in self.headers.items()}
         answer = self.server.answer(Asked(self.command, self.path, headers, body))
         if answer.status is None:
             self.close_connection = True
             return
         self.send_response(answer.status)
-        for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
-            self.send_header(name, value)
+        for name, text in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
+            self.send_header(name, text)
         self.end_headers()
         self.wfile.write(answer.body)
 

@@ -48,7 +48,7 @@ def _stranger(**header: Any) -> Build:
 
 
 def _without_none(members: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def _of_public_key(encoding: Encoding, form: PublicFormat, algorithm: str = "HS256") -> Build:

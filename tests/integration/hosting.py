@@ -79,7 +79,7 @@ def ask(app: HostApp, *calls: Call) -> list[httpx.Response]:
 def post(app: HostApp, path: str, body: Any, kind: str | None = "application/json", **headers: str) -> httpx.Response:
     """The response to a body: of JSON unless it consists of bytes."""
     content = body if isinstance(body, bytes) else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-    sent = {name.replace("_", "-"): value for name, value in headers.items()} | ({"content-type": kind} if kind else {})
+    sent = {name.replace("_", "-"): text for name, text in headers.items()} | ({"content-type": kind} if kind else {})
     return ask(app, ("POST", path, {"content": content, "headers": sent}))[0]
 
 

@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>Please reduce your rate</Message></Error>")
             return
         with contextlib.closing(http.client.HTTPConnection(proxy.behind, timeout=600)) as upstream:
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+            headers = {name: text for name, text in self.headers.items() if name.lower() not in _HOP}
             path = self.path.replace("max-keys=1000", f"max-keys={proxy.page}")
             upstream.request(self.command, path, body, headers | {"Host": self.headers["Host"]})
             answer = upstream.getresponse()
@@ -96,9 +96,9 @@ class _Handler(BaseHTTPRequestHandler):
         size: str | None = None,
     ) -> None:
         self.send_response(status)
-        for name, value in headers:
+        for name, text in headers:
             if name.lower() not in _HOP:
-                self.send_header(name, value)
+                self.send_header(name, text)
         length = size if self.command == "HEAD" and size is not None else str(len(content))
         self.send_header("Content-Length", length)
         self.end_headers()

@@ -49,5 +49,5 @@ def problem_of(response: httpx.Response) -> tuple[int, str, str]:
 def place_of(error: Mapping[str, Any]) -> str:
     """The only place of an error of a problem document: a pointer, ``?parameter`` or ``header:``."""
     (kind,) = error.keys() - {"detail"}
-    value: str = error[kind]
-    return {"pointer": value, "parameter": f"?{value}", "header": f"{value}:"}[kind]
+    place: str = error[kind]
+    return {"pointer": place, "parameter": f"?{place}", "header": f"{place}:"}[kind]

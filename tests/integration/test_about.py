@@ -82,8 +82,8 @@ def test_the_calls_of_the_client_have_every_field(client: Calibrant) -> None:
 def test_the_command_shows_every_field(service: Stack, client: Calibrant) -> None:
     fitted = client.fit("platt", P, Y, **SAID)
     shown = CliRunner().invoke(maps_command, ["show", fitted.id, "--server", service.url]).stdout
-    for name, value in SAID.items():
-        assert [line for line in shown.splitlines() if name in line and _text(value) in line], name
+    for name, statement in SAID.items():
+        assert [line for line in shown.splitlines() if name in line and _text(statement) in line], name
 
 
 def test_the_pages_of_a_map_and_of_its_name_show_every_field_and_change_it(redis: Redis, redis_url: str) -> None:
@@ -98,13 +98,13 @@ def test_the_pages_of_a_map_and_of_its_name_show_every_field_and_change_it(redis
         path = f"/ui/maps/{map_id}"
         for visitor, address in product((owner, reader), (path, "/ui/maps/said")):
             page = html.unescape(visitor.get(address).text)
-            assert [name for name, value in SAID.items() if _text(value) not in page] == [], address
+            assert [name for name, statement in SAID.items() if _text(statement) not in page] == [], address
         seen = owner.get(path).text.split('name="seen" value="')[1].split('"')[0]
         changed = {name: {"stage": "next"} if name == "tags" else f"another {name}" for name in SAID}
-        form = {name: _text(value) for name, value in changed.items()}
+        form = {name: _text(statement) for name, statement in changed.items()}
         assert owner.submit(f"{path}/about", form | {"seen": seen}).status_code == 303
         assert _said(owner.get(f"/maps/{map_id}").json()) == changed
 
 
-def _text(value: dict[str, str] | str) -> str:
-    return value if isinstance(value, str) else "\n".join(f"{name}={text}" for name, text in value.items())
+def _text(statement: dict[str, str] | str) -> str:
+    return statement if isinstance(statement, str) else "\n".join(f"{name}={text}" for name, text in statement.items())

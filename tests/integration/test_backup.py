@@ -139,13 +139,13 @@ def _moved(redis: Redis, **how: Any) -> Restored:
 def _without_expiry(snapshot: dict[str, Any]) -> dict[str, Any]:
     """Batches tell when they were to expire as they were stored, and when they are once no job holds them."""
 
-    def strip(value: Any) -> Any:
-        if not isinstance(value, dict) or b"record" not in value:
-            return value
-        held = {} if b"expires" not in value else {b"expires": None}
-        return value | {b"record": orjson.loads(value[b"record"]) | {"expires_at": None}} | held
+    def strip(record: Any) -> Any:
+        if not isinstance(record, dict) or b"record" not in record:
+            return record
+        held = {} if b"expires" not in record else {b"expires": None}
+        return record | {b"record": orjson.loads(record[b"record"]) | {"expires_at": None}} | held
 
-    return {key: strip(value) for key, value in snapshot.items()}
+    return {key: strip(record) for key, record in snapshot.items()}
 
 
 def test_everything_comes_back_as_it_was(redis: Redis) -> None:

@@ -24,6 +24,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.redis_server import RedisServer, redis_server, until
 from tests.integration.test_workers import supervisor
+from tests.known import known
 from tests.packed import npz
 
 #: The store's memory; the budget is three quarters of it, a tenant's share half of that.
@@ -265,8 +266,7 @@ UNSIGNALLED = ("sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh")
 def bounded(tmp_path: Path) -> Iterator[RedisServer]:
     """A server whose append-only file may not outgrow a volume."""
     with redis_server(tmp_path, "--auto-aof-rewrite-percentage", "0", launcher=UNSIGNALLED) as server:
-        assert server.process is not None
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (VOLUME, VOLUME))
+        resource.prlimit(known(server.process).pid, resource.RLIMIT_FSIZE, (VOLUME, VOLUME))
         yield server
 
 
@@ -301,13 +301,12 @@ def test_the_readiness_names_a_full_volume(bounded: RedisServer) -> None:
 
 @pytest.mark.slow
 def test_a_store_that_a_full_volume_ended_has_everything_acknowledged(bounded: RedisServer) -> None:
-    assert bounded.process is not None
     with _api(bounded) as api:
         stored = []
         while (answer := _post(api, _body())).status_code == 201:
             stored.append(answer.json()["id"])
         assert answer.status_code == 503
-        assert bounded.process.wait(600) == 1
+        assert known(bounded.process).wait(600) == 1
         bounded.start()
         until(lambda: api.get("/health/ready").status_code == 200)
         assert len(stored) > 30

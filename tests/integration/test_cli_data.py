@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from service.stack import Stack
-from tests.commands import invoked
+from tests.commands import invoked, same_output
 from tests.integration.threads import in_thread
 
 Run = Callable[..., Result]
@@ -75,14 +75,9 @@ def test_a_class_whose_name_is_a_number_is_another_with_a_server(here: Run, ther
     ],
     ids=" ".join,
 )
-def test_the_command_answers_the_same_with_and_without_a_server(
-    here: Run, there: Run, csv: Path, asked: list[str]
-) -> None:
+def test_the_command_answers_the_same_with_and_without_a_server(service: Stack, csv: Path, asked: list[str]) -> None:
     command, *flags = asked
-    answers = [run(command, csv, *flags, "--json") for run in (here, there)]
-    assert [answer.exit_code for answer in answers] == [0, 0], answers[1].stderr
-    assert answers[0].stdout == answers[1].stdout
-    assert answers[0].stderr == answers[1].stderr
+    assert same_output(service.url, command, csv, *flags, "--json")
 
 
 @pytest.mark.slow

@@ -41,8 +41,8 @@ class Breaking:
         with caller, socket.create_connection(self._upstream) as server, contextlib.suppress(OSError):
             threading.Thread(target=_pump, args=(caller, server), daemon=True).start()
             passed = 0
-            while data := server.recv(65536):
-                portion = data if most is None else data[: most - passed]
+            while received := server.recv(65536):
+                portion = received if most is None else received[: most - passed]
                 caller.sendall(portion)
                 passed += len(portion)
                 if most is not None and passed >= most:
@@ -52,8 +52,8 @@ class Breaking:
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
+        while received := source.recv(65536):
+            sink.sendall(received)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,9 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import invoked, succeeded
+from tests.commands import same_output, succeeded
 from tests.integration.responses import body_of, problem_of
+from tests.known import known
 from tests.unit.reports.reading import Page
 
 RANDOM = np.random.default_rng(9)
@@ -102,8 +103,7 @@ def test_a_long_comparison_is_a_job_with_the_same_numbers(http: httpx.Client, cl
     assert report["comparison"]["measures"]["brier"]["pairs"][0]["p_value"] == expected["brier"].pairs[0].p_value
     assert [contestant["name"] for contestant in report["comparison"]["contestants"]] == list(MODELS)
     waited = client.compare(models=MODELS, labels=Y, measures=["brier", "ece-pl"], resamples=100)
-    assert waited.comparison is not None
-    assert waited.comparison.measures["ece-pl"].pairs[0].difference is not None
+    assert known(waited.comparison).measures["ece-pl"].pairs[0].difference is not None
 
 
 def test_the_client_takes_models_as_the_library_does(client: Calibrant) -> None:
@@ -115,8 +115,7 @@ def test_the_client_takes_models_as_the_library_does(client: Calibrant) -> None:
         client.compare(models=MODELS, labels=np.where(Y == 1, "yes", "no"), pos_label="yes"),
     ]
     for report in answers:
-        assert report.comparison is not None
-        assert report.comparison.measures["auroc"].pairs[0].p_value == expected
+        assert known(report.comparison).measures["auroc"].pairs[0].p_value == expected
 
 
 def test_maps_are_compared_with_the_same_call(http: httpx.Client, client: Calibrant) -> None:
@@ -167,7 +166,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_request_is_refused_with_its_place(http: httpx.Client, case: str, accept: str) -> None:
     change, status, pointer = HOSTILE[case]
-    body = {name: value for name, value in (GOOD | change).items() if value is not None or name == "models"}
+    body = {name: content for name, content in (GOOD | change).items() if content is not None or name == "models"}
     answer = _compare(http, body, headers={"Accept": accept})
     assert (answer.status_code, problem_of(answer)[2]) == (status, pointer), answer.text
     assert "0.8" not in answer.text
@@ -209,9 +208,7 @@ def test_the_command_prints_the_same_with_and_without_a_server(
     path = tmp_path / "scores.csv"
     pd.DataFrame({"y": Y, "a": TRUE.round(5), "b": (TRUE**2).round(5), "site": GROUPS}).to_csv(path, index=False)
     arguments = ["compare", str(path), "--prediction", "a", "--prediction", "b", "--label", "y", "--json", *flags]
-    here, there = (invoked(server, *arguments) for server in (None, service.url))
-    assert here.exit_code == there.exit_code == 0, (here.output, there.output)
-    assert json.loads(here.stdout) == json.loads(there.stdout)
+    assert same_output(service.url, *arguments)
 
 
 # --- Reports

@@ -18,6 +18,7 @@ from service import connections
 from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import serving
+from tests.integration.sockets import answer_of, connection_to
 
 MIB = 1024 * 1024
 GET = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
@@ -30,26 +31,12 @@ CHUNK = b"%x\r\n%s\r\n" % (len(ROWS), ROWS)
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAA\r\n"
 
 
-def _connection(url: str) -> socket.socket:
-    parts = urlsplit(url)
-    return socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
-
-
-def _answers(connection: socket.socket) -> bytes:
-    """All that comes until the server closes; a reset counts as the end, since what was answered has been read."""
-    received = b""
-    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-        while part := connection.recv(65536):
-            received += part
-    return received
-
-
-def _sent(url: str, data: bytes) -> bytes:
+def _sent(url: str, head: bytes) -> bytes:
     """The answer to these bytes, of which the server may take no more than it likes."""
-    with contextlib.closing(_connection(url)) as connection:
+    with connection_to(url) as connection:
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-            connection.sendall(data)
-        return _answers(connection)
+            connection.sendall(head)
+        return answer_of(connection)
 
 
 def _status(answer: bytes) -> int:
@@ -58,7 +45,7 @@ def _status(answer: bytes) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("data", "status"),
+    ("head", "status"),
     [
         (GET + b"a:b\r\n" * (8 * MIB // 5), 431),
         (GET + b"X: " + b"a" * 8 * MIB, 431),
@@ -76,8 +63,8 @@ def _status(answer: bytes) -> int:
         "headers header spaces name empty-lines path query extension extensions trailers trailer".split()  # noqa: SIM905
     ),
 )
-def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack, data: bytes, status: int) -> None:
-    answer = _sent(service.url, data)
+def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack, head: bytes, status: int) -> None:
+    answer = _sent(service.url, head)
     assert _status(answer) == status
     assert b"connection: close" in answer
     assert b"/problems/" + {414: b"url-too-long", 431: b"headers-too-large"}[status] in answer
@@ -85,7 +72,7 @@ def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack,
 
 
 @pytest.mark.parametrize(
-    ("data", "status"),
+    ("head", "status"),
     [
         (GET + LAST + b"X: " + b"a" * (64 * 1024 - 60) + b"\r\n\r\n", 200),
         (GET + LAST + b"X: " + b"a" * 64 * 1024 + b"\r\n\r\n", 431),
@@ -114,9 +101,9 @@ def test_a_head_without_end_is_refused_and_the_connection_closed(service: Stack,
     ],
 )
 def test_the_bounds_of_a_head_are_64_kib_100_headers_and_16_kib_of_url(
-    service: Stack, data: bytes, status: int
+    service: Stack, head: bytes, status: int
 ) -> None:
-    assert _status(_sent(service.url, data)) == status
+    assert _status(_sent(service.url, head)) == status
 
 
 @pytest.mark.parametrize(
@@ -142,7 +129,7 @@ def test_memory_stays_flat_while_headers_without_end_are_sent(service: Stack) ->
 
 def test_others_have_their_turn_while_chunks_of_one_byte_are_parsed(service: Stack) -> None:
     chunks = b"1\r\n \r\n" * 500_000 + b"0\r\n\r\n"
-    with contextlib.closing(_connection(service.url)) as connection, httpx.Client(timeout=600) as client:
+    with connection_to(service.url) as connection, httpx.Client(timeout=600) as client:
         connection.sendall(CHUNKED.replace(b"/evaluate", b"/nowhere") + b"\r\n")
         refused = connection.recv(65536)
         while not refused.endswith(b"}"):
@@ -173,11 +160,11 @@ def test_a_trailer_changes_no_header_of_the_request(service: Stack) -> None:
 @pytest.mark.parametrize("split", [0, 3, 40])
 def test_an_upgrade_that_is_offered_beside_a_body_is_not_taken_up(service: Stack, body: bytes, split: int) -> None:
     request = POST + H2C + body
-    with contextlib.closing(_connection(service.url)) as connection:
+    with connection_to(service.url) as connection:
         cut = len(request) - split
         connection.sendall(request[:cut])
         connection.sendall(request[cut:] + GET + LAST + b"\r\n")
-        answer = _answers(connection)
+        answer = answer_of(connection)
     assert answer.count(b"HTTP/1.1 200 OK") == 2, answer
     assert b'"measures"' in answer
 
@@ -223,9 +210,9 @@ def test_a_refused_second_request_does_not_affect_the_first_response(service: St
 
 def test_headers_that_begin_before_the_response_to_an_earlier_request_have_a_deadline(hasty: str) -> None:
     first = POST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS
-    with contextlib.closing(_connection(hasty)) as connection:
+    with connection_to(hasty) as connection:
         connection.sendall(first + GET + b"a:b\r\n")
-        answers = _answers(connection)
+        answers = answer_of(connection)
     assert _status(answers) == 200
     assert b"HTTP/1.1 408 " in answers
 
@@ -238,63 +225,63 @@ def hasty(redis_url: str) -> Iterator[str]:
 
 
 def test_a_head_that_stops_gets_408_and_a_silent_connection_is_closed(hasty: str) -> None:
-    with contextlib.closing(_connection(hasty)) as silent, contextlib.closing(_connection(hasty)) as half:
+    with connection_to(hasty) as silent, connection_to(hasty) as half:
         half.sendall(GET)
-        answer = _answers(half)
+        answer = answer_of(half)
         assert _status(answer) == 408
         assert b"\r\nretry-after: 1\r\n" in answer
-        assert _answers(silent) == b""
+        assert answer_of(silent) == b""
 
 
 def test_an_idle_connection_is_kept_for_a_request_and_closed_after_its_time(redis_url: str) -> None:
     assert Settings(redis_url).idle_timeout > 60  # as long as proxies keep theirs
     with (
         serving(Settings(redis_url, idle_timeout=0.5)) as url,
-        contextlib.closing(_connection(url)) as idle,
+        connection_to(url) as idle,
     ):
         idle.sendall(GET + b"\r\n")
-        received = _answers(idle)  # until the service closes it
+        received = answer_of(idle)  # until the service closes it
         assert _status(received) == 200
         assert b"connection: close" not in received.lower()
 
 
 def test_a_head_that_comes_byte_by_byte_is_not_waited_for(hasty: str) -> None:
-    with contextlib.closing(_connection(hasty)) as connection:
+    with connection_to(hasty) as connection:
         connection.sendall(GET + b"X: ")
         while not select.select([connection], [], [], 0.05)[0]:
             connection.sendall(b"a")
-        assert _status(_answers(connection)) == 408
+        assert _status(answer_of(connection)) == 408
 
 
 def test_a_second_head_has_as_long_as_the_first(hasty: str) -> None:
-    with contextlib.closing(_connection(hasty)) as connection:
+    with connection_to(hasty) as connection:
         connection.sendall(GET + b"\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         connection.sendall(GET)
-        assert _status(_answers(connection)) == 408
+        assert _status(answer_of(connection)) == 408
 
 
 def test_a_body_may_take_longer_than_a_head(hasty: str) -> None:
-    with contextlib.closing(_connection(hasty)) as connection:
+    with connection_to(hasty) as connection:
         connection.sendall(POST + LAST + b"Content-Length: %d\r\n\r\n" % len(ROWS) + ROWS[:5])
         assert not select.select([connection], [], [], 1.8)[0]
         connection.sendall(ROWS[5:])
-        assert _status(_answers(connection)) == 200
+        assert _status(answer_of(connection)) == 200
 
 
 def test_an_address_holds_a_bounded_number_of_connections(redis_url: str) -> None:
     with serving(Settings(redis_url, max_connections_per_address=3)) as url, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(contextlib.closing(_connection(url))) for _ in range(3)]
-        with contextlib.closing(_connection(url)) as refused:
-            answer = _answers(refused)
+        held = [stack.enter_context(connection_to(url)) for _ in range(3)]
+        with connection_to(url) as refused:
+            answer = answer_of(refused)
         assert _status(answer) == 503
         assert b"/problems/too-many-connections" in answer
         assert b"\r\nretry-after: 2\r\n" in answer
         held[0].sendall(GET + LAST + b"\r\n")
-        assert _status(_answers(held[0])) == 200
-        with contextlib.closing(_connection(url)) as admitted:
+        assert _status(answer_of(held[0])) == 200
+        with connection_to(url) as admitted:
             admitted.sendall(GET + LAST + b"\r\n")
-            assert _status(_answers(admitted)) == 200
+            assert _status(answer_of(admitted)) == 200
 
 
 @pytest.mark.parametrize(("most", "proxies"), [(0, ""), (1, "127.0.0.0/8")])
@@ -303,9 +290,9 @@ def test_a_trusted_proxy_holds_as_many_as_it_likes_and_so_does_everybody_without
 ) -> None:
     settings = Settings(redis_url, max_connections_per_address=most, trusted_proxies=proxies)
     with serving(settings) as url, contextlib.ExitStack() as stack:
-        for connection in [stack.enter_context(contextlib.closing(_connection(url))) for _ in range(5)]:
+        for connection in [stack.enter_context(connection_to(url)) for _ in range(5)]:
             connection.sendall(GET + LAST + b"\r\n")
-            assert _status(_answers(connection)) == 200
+            assert _status(answer_of(connection)) == 200
 
 
 def _admitted(url: str) -> socket.socket:
@@ -336,4 +323,4 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(redis_url: str, monke
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             assert connection.recv(1000).startswith(b"HTTP/1.1 200")
             _admitted(url).close()  # the place of this connection is free, although its answer has not been read
-            assert not _answers(connection).endswith(b"\r\n0\r\n\r\n")
+            assert not answer_of(connection).endswith(b"\r\n0\r\n\r\n")

@@ -16,7 +16,7 @@ from calibrant.client import Calibrant
 from calibrant.core.errors import CalibrationError
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, JSON, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of, invoked, succeeded
+from tests.commands import error_of, invoked, same_output
 from tests.integration.responses import body_of, problem_of
 
 NAMES = ["ant", "bee", "cat"]
@@ -133,7 +133,7 @@ def test_the_client_takes_sets_of_every_type(client: Calibrant) -> None:
 def test_bad_requests_are_refused_at_their_field(
     http: httpx.Client, changes: dict[str, Any], status: int, code: str, pointer: str
 ) -> None:
-    body = {name: value for name, value in (BODY | changes).items() if value is not None}
+    body = {name: content for name, content in (BODY | changes).items() if content is not None}
     assert problem_of(http.post("/coverage", json=body)) == (status, code, pointer)
 
 
@@ -160,13 +160,11 @@ FLAGS = ["--prediction", "ant", "--prediction", "bee", "--prediction", "cat", "-
 
 
 def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, table: Path) -> None:
-    for server in (None, service.url):
-        printed = succeeded(server, "coverage", table, *FLAGS, "--alpha", "0.2", "--json")
-        assert json.loads(printed.stdout) == _expected(class_names=NAMES)
-    here, there = (invoked(server, "coverage", table, *FLAGS).stdout for server in (None, service.url))
-    assert here == there
-    assert here.startswith("Coverage of prediction sets: 60 rows")
-    assert "class bee" in here
+    printed = same_output(service.url, "coverage", table, *FLAGS, "--alpha", "0.2", "--json")
+    assert json.loads(printed) == _expected(class_names=NAMES)
+    text = same_output(service.url, "coverage", table, *FLAGS)
+    assert text.startswith("Coverage of prediction sets: 60 rows")
+    assert "class bee" in text
 
 
 @pytest.mark.parametrize("server", [False, True])

@@ -50,7 +50,7 @@ def _files(directory: Path, end: str) -> list[Path]:
 
 
 @pytest.fixture
-def data(written: Path) -> Iterator[Path]:
+def store(written: Path) -> Iterator[Path]:
     with store_folder() as folder:
         yield Path(shutil.copytree(written, folder / "data"))
 
@@ -83,9 +83,9 @@ def _add(content: bytes) -> Callable[[bytes], bytes]:
     return lambda before: before + content
 
 
-def test_the_files_of_a_store_that_was_stopped_are_complete(data: Path) -> None:
-    assert find_damage(data) is None
-    assert _keys(data) == 2 * KEYS + 2
+def test_the_files_of_a_store_that_was_stopped_are_complete(store: Path) -> None:
+    assert find_damage(store) is None
+    assert _keys(store) == 2 * KEYS + 2
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,9 @@ def test_the_files_of_a_store_that_was_stopped_are_complete(data: Path) -> None:
     [
         pytest.param(
             _add(_garbage(300)), "the last 300 of the {size:,} bytes of {file} are no complete record", 0, id="garbage"
+        ),
+        pytest.param(
+            _add(bytes(4096)), "the last 4,096 of the {size:,} bytes of {file} are zeros", 0, id="zeros at the end"
         ),
         pytest.param(lambda before: before[:-10] + bytes(4096), "later records are among them", 2, id="torn-and-zeros"),
         pytest.param(
@@ -111,107 +114,96 @@ def test_the_files_of_a_store_that_was_stopped_are_complete(data: Path) -> None:
 )
 @pytest.mark.slow
 def test_an_unreadable_end_is_named_and_removed_only_on_request(
-    data: Path, change: Callable[[bytes], bytes], words: str, lost: int | None
+    store: Path, change: Callable[[bytes], bytes], words: str, lost: int | None
 ) -> None:
-    _assert_repaired_on_request(data, change, words, lost)
-
-
-@pytest.mark.slow
-def test_zeros_at_the_end_are_named_and_removed_only_on_request(data: Path) -> None:
-    words = "the last 4,096 of the {size:,} bytes of {file} are zeros"
-    _assert_repaired_on_request(data, _add(bytes(4096)), words, 0)
-
-
-def _assert_repaired_on_request(data: Path, change: Callable[[bytes], bytes], words: str, lost: int | None) -> None:
-    file = _appended(data)
+    file = _appended(store)
     damaged = change(file.read_bytes())
     file.write_bytes(damaged)
     for _ in range(2):
-        refusal = _refusal(data)
-        for part in (words.format(size=len(damaged), file=file), str(data / "redis.log"), "--repair-store"):
+        refusal = _refusal(store)
+        for part in (words.format(size=len(damaged), file=file), str(store / "redis.log"), "--repair-store"):
             assert part in refusal
         assert file.read_bytes() == damaged
-    keys = _keys(data, repair=True)
+    keys = _keys(store, repair=True)
     assert keys == 2 * KEYS + 2 - lost if lost is not None else KEYS < keys < 2 * KEYS + 2
-    (removed,) = data.glob("*.from-byte-*")
+    (removed,) = store.glob("*.from-byte-*")
     assert removed.stat().st_mode & 0o777 == 0o600
     start = int(removed.name.rpartition("-")[2])
     assert removed.read_bytes() == damaged[start:]
     assert file.read_bytes()[:start] == damaged[:start]
-    assert _keys(data) == keys
+    assert _keys(store) == keys
 
 
-def test_a_repair_of_a_complete_file_removes_nothing(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    before = _appended(data).read_bytes()
-    assert _keys(data, repair=True) == 2 * KEYS + 2
-    assert _appended(data).read_bytes()[: len(before)] == before
+def test_a_repair_of_a_complete_file_removes_nothing(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = _appended(store).read_bytes()
+    assert _keys(store, repair=True) == 2 * KEYS + 2
+    assert _appended(store).read_bytes()[: len(before)] == before
     assert "nothing was removed" in caplog.text
-    assert list(data.glob("*.from-byte-*")) == []
+    assert list(store.glob("*.from-byte-*")) == []
 
 
 def test_a_record_that_was_being_written_is_removed_with_a_warning(
-    data: Path, caplog: pytest.LogCaptureFixture
+    store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = _appended(data)
+    file = _appended(store)
     os.truncate(file, file.stat().st_size - 10)
-    damage = find_damage(data)
+    damage = find_damage(store)
     assert isinstance(damage, Damage)
     assert damage.records == 2  # those of the unfinished transaction
     with caplog.at_level(logging.WARNING):
-        assert _keys(data) == 2 * KEYS
+        assert _keys(store) == 2 * KEYS
     assert "incomplete" in caplog.text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["base.rdb", "incr.aof"])
-def test_a_missing_file_is_named_with_the_log(data: Path, end: str) -> None:
-    (file,) = _files(data, end)
-    file.unlink()
-    refusal = _refusal(data)
-    for part in (file.name, str(data / "redis.log"), str(data / "appendonlydir"), "restore a backup"):
-        assert part in refusal
-
-
-@pytest.mark.slow
-def test_a_damaged_base_file_is_named_with_the_log(data: Path) -> None:
-    (file,) = _files(data, "base.rdb")
+@pytest.mark.parametrize(
+    ("end", "change", "place"),
+    [
+        pytest.param("base.rdb", None, "appendonlydir", id="no base file"),
+        pytest.param("incr.aof", None, "appendonlydir", id="no appended file"),
+        pytest.param(
+            "base.rdb",
+            lambda content: content[: len(content) // 2].ljust(len(content), b"\0"),
+            "appendonlydir",
+            id="half a base file",
+        ),
+        pytest.param("manifest", lambda _: b"", "manifest", id="empty manifest"),
+        pytest.param("manifest", lambda _: bytes(100), "manifest", id="manifest of zeros"),
+    ],
+)
+def test_a_missing_or_damaged_file_is_reported_with_the_log(
+    store: Path, end: str, change: Callable[[bytes], bytes] | None, place: str
+) -> None:
+    (file,) = _files(store, end)
     content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
-    refusal = _refusal(data)
-    for part in (str(data / "redis.log"), str(data / "appendonlydir"), "restore a backup"):
+    file.unlink()
+    if change is not None:
+        file.write_bytes(change(content))
+    refusal = _refusal(store)
+    for part in (place, file.name if change is None else "", str(store / "redis.log"), "restore a backup"):
         assert part in refusal
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("content", [b"", bytes(100)], ids=["empty", "zeros"])
-def test_a_damaged_manifest_is_reported_with_the_log(data: Path, content: bytes) -> None:
-    (manifest,) = _files(data, "manifest")
-    manifest.write_bytes(content)
-    refusal = _refusal(data)
-    for part in ("manifest", str(data / "redis.log"), "restore a backup"):
-        assert part in refusal
-
-
-def test_a_store_without_its_manifest_does_not_start_empty(data: Path) -> None:
-    (manifest,) = _files(data, "manifest")
+def test_a_store_without_its_manifest_does_not_start_empty(store: Path) -> None:
+    (manifest,) = _files(store, "manifest")
     saved = manifest.read_bytes()
     manifest.unlink()
-    refusal = _refusal(data)
+    refusal = _refusal(store)
     assert str(manifest) in refusal
     assert "restore a backup" in refusal
     manifest.write_bytes(saved)
-    assert _keys(data) == 2 * KEYS + 2
+    assert _keys(store) == 2 * KEYS + 2
 
 
-def test_a_store_that_is_damaged_again_at_the_same_byte_is_repaired_again(data: Path) -> None:
-    file = _appended(data)
+def test_a_store_that_is_damaged_again_at_the_same_byte_is_repaired_again(store: Path) -> None:
+    file = _appended(store)
     size = file.stat().st_size
     ends = [bytes(64), _garbage(64), bytes(32)]
     for end in ends:
         file.write_bytes(file.read_bytes()[:size] + end)
-        damage = find_damage(data)
+        damage = find_damage(store)
         assert damage is not None
         cut(damage)
-    removed = [data / f"{file.name}.from-byte-{size}{number}" for number in ("", ".2", ".3")]
+    removed = [store / f"{file.name}.from-byte-{size}{number}" for number in ("", ".2", ".3")]
     assert [path.read_bytes() for path in removed] == ends
     assert file.stat().st_size == size

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from calibrant.core.errors import (
 from calibrant.distributed.arrow import Columns
 from calibrant.distributed.parquet import count_piece, pieces_of
 from calibrant.monitoring.event_tally import EventTally
+from tests.commands import printed_by
 from tests.tallies import assert_same_tally
 
 N, FILES = 240_000, 6
@@ -214,7 +213,7 @@ def test_relations_of_duckdb_and_csv_are_counted(table: pa.Table, tmp_path: Path
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("error", "name", "value", "message"),
+    ("error", "name", "cell", "message"),
     [
         (NotFinite, "p", None, "row 17000: predictions must be a finite number"),
         (OutOfRange, "p", 1.25, "row 17000: predictions must be in"),
@@ -225,7 +224,7 @@ def test_an_invalid_row_is_reported_by_its_file_and_its_number_in_it(
     engine: Any,
     error: type[CalibrationError],
     name: str,
-    value: Any,
+    cell: Any,
     message: str,
     cluster: Client,
     table: pa.Table,
@@ -233,9 +232,9 @@ def test_an_invalid_row_is_reported_by_its_file_and_its_number_in_it(
 ) -> None:
     part = table.select(["p", "y"]).slice(0, 20_000)
     pq.write_table(part, tmp_path / "a.parquet")
-    values = part[name].to_pylist()
-    values[17_000] = value
-    column = pa.array(values, part.schema.field(name).type)
+    cells = part[name].to_pylist()
+    cells[17_000] = cell
+    column = pa.array(cells, part.schema.field(name).type)
     pq.write_table(part.set_column(part.schema.get_field_index(name), name, column), tmp_path / "b.parquet")
     with pytest.raises(error, match=message) as caught:
         engine.tally(tmp_path, prediction="p", label="y")
@@ -309,8 +308,7 @@ def test_engines_are_imported_when_they_are_used_and_missing_ones_named() -> Non
         "    except ImportError as error:\n"
         "        print(error)\n"
     )
-    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert lines == [
+    assert printed_by(code).splitlines() == [
         "[]",
         "this needs dask, which is not installed: pip install 'calibrant[dask]'",
         "this needs duckdb, which is not installed: pip install 'calibrant[duckdb]'",

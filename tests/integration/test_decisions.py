@@ -13,7 +13,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
-from tests.commands import invoked
+from tests.commands import invoked, same_output
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npz
 from tests.rows import draw_event
@@ -150,12 +150,9 @@ def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("form", [pytest.param([], marks=pytest.mark.slow), ["--json"]], ids=["text", "json"])
 def test_a_server_and_this_process_print_the_same(service: Stack, csv: Path, flags: list[str], form: list[str]) -> None:
     flags = ["--label", "y", *([] if "--prediction" in flags else ["--prediction", "p"]), *flags]
-    here, there = (invoked(server, "decide", csv, *flags, *form) for server in (None, service.url))
-    assert (here.exit_code, there.exit_code) == (0, 0), here.stderr + there.stderr
-    assert here.stdout == there.stdout
-    assert here.stderr == there.stderr
+    printed = same_output(service.url, "decide", csv, *flags, *form)
     if form:
-        assert json.loads(here.stdout)["n"] == 300
+        assert json.loads(printed)["n"] == 300
 
 
 @pytest.mark.parametrize(

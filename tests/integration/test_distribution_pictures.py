@@ -95,7 +95,7 @@ def test_a_picture_comes_from_a_batch_an_archive_or_a_job(service: Stack) -> Non
 def test_invalid_pictures_are_refused(
     api: httpx.Client, change: dict[str, Any], status: int, code: str, pointer: str
 ) -> None:
-    body = {name: value for name, value in (_json(_rows("normal")) | change).items() if value is not None}
+    body = {name: column for name, column in (_json(_rows("normal")) | change).items() if column is not None}
     assert problem_of(api.post("/diagrams", json=body, headers={"Accept": SVG})) == (status, code, pointer)
 
 
@@ -150,8 +150,8 @@ def test_a_report_by_a_job_is_the_same_page(service: Stack) -> None:
 
 @pytest.mark.parametrize("field", ["measures", "diagrams", "interval"])
 def test_a_report_chooses_its_own_measures_and_diagrams(api: httpx.Client, field: str) -> None:
-    value: Any = 0.9 if field == "interval" else ["pit"]
-    sent = api.post("/evaluate", json=_json(_rows("normal")) | {field: value}, headers={"Accept": HTML})
+    choice: Any = 0.9 if field == "interval" else ["pit"]
+    sent = api.post("/evaluate", json=_json(_rows("normal")) | {field: choice}, headers={"Accept": HTML})
     assert problem_of(sent) == (422, "invalid-field", f"/{field}")
 
 

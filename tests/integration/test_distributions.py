@@ -20,6 +20,7 @@ from calibrant.distributions.maps.distribution_map import DistributionMap
 from service.stack import Stack
 from tests.integration.clients import Kind, connected
 from tests.integration.responses import body_of, problem_of
+from tests.known import known
 from tests.packed import arrow, npy, npz, parquet
 
 REGRESSION = {"prediction_kind": "regression"}
@@ -42,7 +43,7 @@ def _rows(kind: str, n: int = 90, seed: int = 0) -> dict[str, Any]:
 
 
 def _json(rows: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in rows.items()}
+    plain = {name: column.tolist() if isinstance(column, np.ndarray) else column for name, column in rows.items()}
     return REGRESSION | plain
 
 
@@ -83,7 +84,7 @@ def test_coverage_is_measured_by_a_column(api: httpx.Client) -> None:
     rows, horizon = _rows("normal"), [float(i % 3) for i in range(90)]
     request = {"name": "conditional-coverage", "by": "column"}
     expected = calibrant.evaluate_distribution(**rows, by=horizon, measures=[request]).to_dict()["measures"]
-    body = _json(rows) | {"by": [str(value) for value in horizon], "measures": [request]}
+    body = _json(rows) | {"by": [str(hours) for hours in horizon], "measures": [request]}
     assert _evaluate(api, body)["measures"] == expected
     missing = _evaluate(api, _json(rows) | {"measures": [request]})["measures"]["conditional-coverage"]
     assert missing["value"] is None
@@ -212,7 +213,7 @@ def test_an_unknown_kind_is_refused_with_both_that_are_known(api: httpx.Client, 
 
 def test_numbers_that_are_not_finite_are_refused_in_every_format(api: httpx.Client) -> None:
     for name in ("observed", "mean", "variance"):
-        arrays = {key: np.array(value) for key, value in GOOD.items()}
+        arrays = {key: np.array(content) for key, content in GOOD.items()}
         arrays[name][1] = np.inf
         sent = api.post("/evaluate", params=REGRESSION, content=npz(**arrays), headers={"Content-Type": NPZ})
         assert problem_of(sent) == (422, "not-finite", f"/{name}/1")
@@ -316,7 +317,7 @@ def test_a_fitted_map_is_that_of_the_library(
     assert record["digest"] == expected.training_digest
     assert api.get("/maps/ensemble").json() == record
     assert api.get("/maps/ensemble:1/document").json() == record["document"]
-    forecasts = {name: value for name, value in rows.items() if name != "observed"}
+    forecasts = {name: column for name, column in rows.items() if name != "observed"}
     _compare(body_of(api.post("/calibrate", json=_json(forecasts) | {"map": "ensemble"})), expected, forecasts)
 
 
@@ -457,7 +458,7 @@ def test_an_evaluation_with_a_map_measures_before_and_after_it(api: httpx.Client
     assert (own["in_sample"], other["in_sample"]) == (True, False)
     assert other["after"]["measures"]["crps"]["value"] < other["measures"]["crps"]["value"]
     assert set(other["after"]["groups"]) == {"a", "b"}
-    few = {name: value[:3] for name, value in rows.items()}
+    few = {name: column[:3] for name, column in rows.items()}
     api.post("/maps", json=_json(few) | {"method": "conformal", "name": "few"}).raise_for_status()
     assert api.get("/maps/few").json()["document"]["diagnostics"]["warning"]
     bounds = api.post("/calibrate", json=_json({name: few[name] for name in ("mean", "variance")}) | {"map": "few"})
@@ -527,7 +528,7 @@ def test_a_measure_that_takes_long_for_its_rows_or_groups_runs_as_a_job(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, kind: str) -> None:
     rows = _rows(kind)
-    forecasts = {name: value for name, value in rows.items() if name != "observed"}
+    forecasts = {name: column for name, column in rows.items() if name != "observed"}
     method = "location-scale"
     expected = calibrant.fit_distribution(method, **rows)
     with connected(client_kind, service.url) as client:
@@ -540,12 +541,10 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
         assert {key: estimate.value for key, estimate in report.measures.items()} == {
             key: estimate.value for key, estimate in library.measures.items()
         }
-        assert report.groups is not None
-        assert list(report.groups) == ["a", "b"]
+        assert list(known(report.groups)) == ["a", "b"]
         fitted = client.fit_distribution(method, **rows)
         assert calibrant.load_distribution(client.export_map(fitted.id)) == expected
-        assert fitted.held_out_gain is not None
-        assert fitted.held_out_gain.gain == expected.diagnostics["held_out_gain"]["gain"]
+        assert known(fitted.held_out_gain).gain == expected.diagnostics["held_out_gain"]["gain"]
         applied, wanted = client.calibrate_distribution(fitted.id, **forecasts), expected.apply(**forecasts)
         assert applied.kind == wanted.kind
         for name in ("mean", "variance", "quantiles", "levels", "lower", "upper", "level"):
@@ -553,8 +552,7 @@ def test_a_client_does_what_the_library_does(service: Stack, client_kind: Kind, 
         batch = client.upload_distribution(**rows, ttl=600)
         grown = client.append_distribution(batch.id, **rows, key=f"{client_kind}-{kind}")
         assert (batch.n, grown.n) == (90, 180)
-        after = client.evaluate_distribution(batch=batch.id, map=fitted.id).after
-        assert after is not None
+        after = known(client.evaluate_distribution(batch=batch.id, map=fitted.id).after)
         assert after.kind == wanted.kind
         by_job = client.fit_distribution(
             "averaged", batch=batch.id, support=(-50.0, None) if kind != "normal" else (None, None)
@@ -575,10 +573,8 @@ def test_a_report_of_the_client_is_shown_like_that_of_the_library(service: Stack
     expected = calibrant.evaluate_distribution(**rows, groups=groups, measures=["crps", "coverage"])
     assert report["crps"].value == expected["crps"].value
     assert list(report) == ["crps", "coverage"]
-    assert report.groups is not None
-    assert report.groups["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
-    assert report.after is not None
-    assert report.after["coverage"].value != report["coverage"].value
+    assert known(report.groups)["a"]["crps"].value == expected.groups["a"]["crps"].value  # type: ignore[index]
+    assert known(report.after)["coverage"].value != report["coverage"].value
     before, after = repr(report).split("\nAfter the map:\n")
     assert before == repr(expected)
     assert after.startswith("Report: 90 rows, normal\n")
@@ -649,7 +645,7 @@ def test_forecasts_are_recalibrated_in_the_order_of_time_as_by_the_library(
     if form == "json":
         response = api.post("/calibrate", json=_json({**rows, **texts}) | {"in_order": how})
     else:
-        arrays = {**rows, **{name: np.array(values) for name, values in texts.items()}}
+        arrays = {**rows, **{name: np.array(column) for name, column in texts.items()}}
         level = {"level": arrays.pop("level")} if "level" in arrays else {}
         query = REGRESSION | {"in_order": json.dumps(how)} | level
         response = api.post("/calibrate", content=npz(**arrays), params=query, headers={"Content-Type": NPZ})
@@ -742,7 +738,7 @@ def test_invalid_requests_in_the_order_of_time_are_refused(
         "mean": [0.0, 0.0, 0.0],
         "variance": [1.0, 1.0, 1.0],
     }
-    sent = {name: value for name, value in {**body, **changes}.items() if value is not None}
+    sent = {name: content for name, content in {**body, **changes}.items() if content is not None}
     assert problem_of(api.post("/calibrate", json=sent)) == (422, code, pointer)
 
 

@@ -14,7 +14,6 @@ from http.client import HTTPResponse
 from itertools import islice
 from threading import Event, Semaphore
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -30,6 +29,7 @@ from service.settings import Settings
 from service.threads import MOST_THREADS, run_in_thread
 from tests.integration.conftest import one_place_taken, serving
 from tests.integration.responses import body_of, code_of
+from tests.integration.sockets import JSON, answer_of, begun
 
 MIB = 1 << 20
 ASYNC = {"Prefer": "respond-async"}
@@ -58,25 +58,6 @@ def _api(
         yield http
 
 
-def _begun(api: httpx.Client, path: str, headers: dict[str, str], *, stated: int, sent: bytes) -> socket.socket:
-    """A request whose body has begun and does not go on."""
-    parts = urlsplit(str(api.base_url))
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
-    lines = [f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {stated}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
-    return connection
-
-
-def _answer(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
-    received = b""
-    with contextlib.suppress(ConnectionResetError):
-        while part := connection.recv(65536):
-            received += part
-    return received
-
-
 def _large(rows: int = 60_000) -> dict[str, Any]:
     p = np.random.default_rng(3).random(rows)
     return {"predictions": p.tolist(), "labels": (p > 0.5).astype(int).tolist()}
@@ -100,8 +81,7 @@ def test_bodies_that_stall_take_no_place_from_anyone(
     with _api(redis_url, max_heavy_requests=2) as api, contextlib.ExitStack() as open_ones:
         for i in range(3):
             own = keys["greedy"] | headers | ({"Idempotency-Key": str(i)} if "Idempotency-Key" in headers else {})
-            stalled = _begun(api, path, own, stated=3 * MIB, sent=b" " * (MIB + MIB // 2))
-            open_ones.enter_context(contextlib.closing(stalled))
+            open_ones.enter_context(begun(str(api.base_url.join(path)), 3 * MIB, b" " * (MIB + MIB // 2), own))
         # Neither the other tenant is refused nor the same one: no body is complete.
         for who in ("other", "greedy", "other"):
             assert api.post("/evaluate", json=_large(), headers=keys[who]).status_code == 200
@@ -109,14 +89,13 @@ def test_bodies_that_stall_take_no_place_from_anyone(
 
 @pytest.mark.slow
 def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str, keys: Keys) -> None:
-    json = {"Content-Type": "application/json"}
     with _api(redis_url, min_upload_rate=MIB) as api, contextlib.ExitStack() as open_ones:
         stalled = []
         for size in (0, 100, 2 * MIB):
-            begun = _begun(api, "/evaluate", keys["greedy"] | json, stated=3 * MIB, sent=b" " * size)
-            stalled.append(open_ones.enter_context(contextlib.closing(begun)))
+            body = begun(str(api.base_url.join("/evaluate")), 3 * MIB, b" " * size, keys["greedy"] | JSON)
+            stalled.append(open_ones.enter_context(body))
         for connection in stalled:
-            answer = _answer(connection)
+            answer = answer_of(connection)
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b"/problems/request-timeout" in answer
             assert b"less than 1048576 bytes per second" in answer
@@ -124,14 +103,11 @@ def test_a_body_that_stalls_gets_408_and_its_connection_is_closed(redis_url: str
 
 @pytest.mark.slow
 def test_a_tenant_fills_at_most_half_of_the_memory_for_bodies(redis_url: str, keys: Keys) -> None:
-    json = {"Content-Type": "application/json"}
     limits: dict[str, Any] = {"max_request_memory": 256 * MIB}  # a tenant's half has room for one body
     with _api(redis_url, **limits) as api, contextlib.ExitStack() as open_ones:
         stalled = [
             open_ones.enter_context(
-                contextlib.closing(
-                    _begun(api, "/evaluate", keys["greedy"] | json, stated=80 * MIB, sent=b" " * (70 * MIB))
-                )
+                begun(str(api.base_url.join("/evaluate")), 80 * MIB, b" " * (70 * MIB), keys["greedy"] | JSON)
             )
             for _ in range(2)
         ]

@@ -39,8 +39,8 @@ def api(first: dict[str, Any], redis_url: str) -> Iterator[httpx.Client]:
 
 def test_its_maps_are_listed_found_and_apply_bit_for_bit(first: dict[str, Any], api: httpx.Client) -> None:
     listed = api.get("/maps").raise_for_status().json()["items"]
-    assert {item["id"] for item in listed} == set(first["maps"])
-    assert {item["id"] for item in api.get("/maps", params={"name": "spam"}).json()["items"]} == {
+    assert {record["id"] for record in listed} == set(first["maps"])
+    assert {record["id"] for record in api.get("/maps", params={"name": "spam"}).json()["items"]} == {
         map_id for map_id, record in first["maps"].items() if record["name"] == "spam"
     }
     for map_id, record in first["maps"].items():
@@ -56,7 +56,7 @@ def test_its_maps_take_aliases_tags_and_further_versions(first: dict[str, Any], 
     assert (first["maps"][alias["map"]]["version"], alias["revision"]) == (1, 1)
     assert api.get("/maps/spam@champion").json()["id"] == alias["map"]
     assert patched(api, "/maps/spam@champion", {"tags": {"stage": "live"}}).raise_for_status().json()["version"] == 1
-    assert [item["id"] for item in api.get("/maps", params={"tag": "stage=live"}).json()["items"]] == [alias["map"]]
+    assert [record["id"] for record in api.get("/maps", params={"tag": "stage=live"}).json()["items"]] == [alias["map"]]
     body = {"method": "platt", "name": "spam", "predictions": [0.1, 0.4, 0.6, 0.9], "labels": [0, 1, 0, 1]}
     assert api.post("/maps", json=body).raise_for_status().json()["version"] == 3
 

@@ -119,8 +119,8 @@ def test_results_of_jobs_are_parsed_as_models(client: GeneratedClient, running: 
         assert answer.status_code == 202
         with Calibrant(running.url) as ours:
             ours.wait(answer.parsed.id)
-        result = client.call("get_job", job=answer.parsed.id).parsed.result
-        report = result if name == "FitResult" else result.report
+        answered = client.call("get_job", job=answer.parsed.id).parsed.result
+        report = answered if name == "FitResult" else answered.report
         assert type(report).__name__ == name
     with Calibrant(running.url) as ours:
         assert ours.job(started["FitResult"].parsed.id).status == "succeeded"

@@ -14,7 +14,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of, invoked, succeeded
+from tests.commands import error_of, invoked, same_output
 from tests.integration.responses import body_of, problem_of
 
 NAMES, SIZES, PDS, DEFAULTS = ["A", "B", "C"], [100, 400, 300], [0.001, 0.002, 0.01], [0, 3, 9]
@@ -94,7 +94,7 @@ def test_a_table_that_is_no_table_is_refused(http: httpx.Client, body: dict[str,
 
 @pytest.mark.parametrize("kind", [ARROW, CSV, NPZ, PARQUET])
 def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) -> None:
-    arrays = {name: np.array(values) for name, values in ROWS.items()}
+    arrays = {name: np.array(column) for name, column in ROWS.items()}
     options: dict[str, Any] = {"weights_kind": "frequency", **OPTIONS}
     response = http.post("/grades", content=WRITE_ARRAYS[kind](arrays), headers={"Content-Type": kind}, params=options)
     assert body_of(response) == _expected()
@@ -130,7 +130,7 @@ def test_every_body_format_has_the_same_response(http: httpx.Client, kind: str) 
 def test_bad_requests_are_refused_at_their_field(
     http: httpx.Client, changes: dict[str, Any], status: int, code: str, pointer: str
 ) -> None:
-    body = {name: value for name, value in (COUNTED | OPTIONS | changes).items() if value is not None}
+    body = {name: content for name, content in (COUNTED | OPTIONS | changes).items() if content is not None}
     assert problem_of(http.post("/grades", json=body)) == (status, code, pointer)
 
 
@@ -147,7 +147,7 @@ def test_a_thousand_grades_are_answered_and_more_are_refused(http: httpx.Client)
     body |= {"weights": [10] * 1001}
     counted = {"weights_kind": "frequency"}
     assert problem_of(http.post("/grades", json=body | counted))[1:] == ("invalid-option", "/groups")
-    fewer = {name: values[:-1] for name, values in body.items()}
+    fewer = {name: column[:-1] for name, column in body.items()}
     assert len(body_of(http.post("/grades", json=fewer | counted | {"correlation": 0.12}))["grades"]) == 1000
 
 
@@ -173,14 +173,11 @@ def test_the_command_has_the_same_numbers_here_and_on_a_server(service: Stack, t
     of_table: list[str | Path] = [table, "--label", "defaults", "--count", "obligors", *options]
     of_rows: list[str | Path] = [obligors, "--label", "default", *options]
     for arguments in (of_table, of_rows):
-        for server in (None, service.url):
-            printed = succeeded(server, "grades", *arguments, "--json")
-            assert json.loads(printed.stdout) == _expected()
-    here, there = (invoked(server, "grades", *of_table).stdout for server in (None, service.url))
-    assert here == there
-    assert here.splitlines()[0] == "Tests of 3 grades"
-    assert "(all)" in here
-    assert "Hosmer-Lemeshow" in here
+        assert json.loads(same_output(service.url, "grades", *arguments, "--json")) == _expected()
+    text = same_output(service.url, "grades", *of_table)
+    assert text.splitlines()[0] == "Tests of 3 grades"
+    assert "(all)" in text
+    assert "Hosmer-Lemeshow" in text
 
 
 @pytest.mark.parametrize("server", [False, True])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -18,6 +15,7 @@ from service.settings import Settings
 from tests.integration.conftest import one_place_taken, own_service, serving
 from tests.integration.redis_server import until, until_ready
 from tests.integration.responses import code_of
+from tests.integration.sockets import answer_of, begun
 
 pytestmark = pytest.mark.slow
 
@@ -29,32 +27,9 @@ def strict(redis: Redis, redis_url: str) -> Iterator[str]:
         yield url
 
 
-def _begun(url: str, length: int, sent: bytes) -> socket.socket:
-    """A request whose body has begun and does not go on."""
-    parts = urlsplit(url)
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
-    head = (
-        "POST /evaluate HTTP/1.1",
-        f"Host: {parts.netloc}",
-        "Content-Type: application/json",
-        f"Content-Length: {length}",
-        "\r\n",
-    )
-    connection.sendall("\r\n".join(head).encode() + sent)
-    return connection
-
-
-def _answer(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
-    received = b""
-    while part := connection.recv(65536):
-        received += part
-    return received
-
-
 def test_a_body_that_stops_gets_408_and_its_connection_is_closed(strict: str) -> None:
-    with contextlib.closing(_begun(strict, 1_000, b'{"predictions": [')) as connection:
-        answer = _answer(connection)
+    with begun(f"{strict}/evaluate", 1_000, b'{"predictions": [') as connection:
+        answer = answer_of(connection)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"/problems/request-timeout" in answer
     assert httpx.get(f"{strict}/health/live", timeout=600).status_code == 200
@@ -113,12 +88,12 @@ def test_a_request_under_way_is_answered_after_sigterm(folder: Path) -> None:
     body = b'{"predictions": [0.1, 0.9], "labels": [0, 1]}'
     with (
         own_service(folder / "drain") as running,
-        contextlib.closing(_begun(running.url, len(body), body[:10])) as connection,
+        begun(f"{running.url}/evaluate", len(body), body[:10]) as connection,
     ):
         # The first part has been read once a later request is answered.
         assert httpx.get(f"{running.url}/health/ready", timeout=600).status_code == 200
         running.api.terminate()
         connection.sendall(body[10:])
-        assert _answer(connection).startswith(b"HTTP/1.1 200 ")
+        assert answer_of(connection).startswith(b"HTTP/1.1 200 ")
         # uvicorn ends by the signal itself, once everything is answered.
         assert running.api.wait(600) == -signal.SIGTERM

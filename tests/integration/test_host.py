@@ -165,12 +165,12 @@ def test_tritons_client_infers_with_every_map(files: Any) -> None:
         assert client.is_server_live()
         assert client.is_server_ready()
         assert client.get_server_metadata()["name"] == "calibrant"
-        for name, values in (("spam", np.array(FEW)), ("bounds", np.array(FEW)), ("pets", SOME), ("top", SOME)):
+        for name, scores in (("spam", np.array(FEW)), ("bounds", np.array(FEW)), ("pets", SOME), ("top", SOME)):
             assert client.is_model_ready(name)
-            tensor = tritonclient.http.InferInput("predictions", list(values.shape), "FP64")
-            tensor.set_data_from_numpy(values)
+            tensor = tritonclient.http.InferInput("predictions", list(scores.shape), "FP64")
+            tensor.set_data_from_numpy(scores)
             calibrated = client.infer(name, [tensor]).as_numpy("predictions")
-            np.testing.assert_array_equal(calibrated, hosted()[name].apply(values))
+            np.testing.assert_array_equal(calibrated, hosted()[name].apply(scores))
         assert client.get_model_metadata("pets")["parameters"]["class_names"] == '["cat","dog","bird"]'
         assert not client.is_model_ready("nothing")
         client.close()
@@ -231,8 +231,8 @@ def test_many_instances_are_read_and_written_in_pieces(of_objects: bool) -> None
     rows = np.random.default_rng(2).dirichlet(np.ones(3), 20_000)
     sent = _objects(rows) if of_objects else rows
     predictions = post(host_of("pets"), "/v1/models/pets:predict", {"instances": sent}).json()["predictions"]
-    values = [list(prediction.values()) for prediction in predictions] if of_objects else predictions
-    np.testing.assert_array_equal(values, hosted()["pets"].apply(rows))
+    vectors = [list(prediction.values()) for prediction in predictions] if of_objects else predictions
+    np.testing.assert_array_equal(vectors, hosted()["pets"].apply(rows))
 
 
 @pytest.mark.parametrize(

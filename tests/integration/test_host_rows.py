@@ -84,8 +84,8 @@ def test_a_csv_of_sets_has_a_header_if_the_rows_have_one() -> None:
     assert [list(map(int, row.split(","))) for row in rows] == expected.astype(int).tolist()
 
 
-def _tensors(values: Any, *others: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    tensor = {"name": "predictions", "shape": list(np.shape(values)), "datatype": "FP64", "data": np.ravel(values)}
+def _tensors(scores: Any, *others: dict[str, Any], **parameters: Any) -> dict[str, Any]:
+    tensor = {"name": "predictions", "shape": list(np.shape(scores)), "datatype": "FP64", "data": np.ravel(scores)}
     return {"inputs": [tensor, *others], "parameters": parameters}
 
 
@@ -142,15 +142,15 @@ def test_another_error_level_is_refused_by_maps_without_stored_scores_and_maps_t
 
 @pytest.mark.parametrize("alpha", ["0.1", True, [0.1], b"1e999", b"NaN", b"1" + b"0" * 400])
 def test_an_error_level_is_a_finite_number(alpha: Any) -> None:
-    host, value = host_of("levels"), alpha if isinstance(alpha, bytes) else json.dumps(alpha).encode()
+    host, text = host_of("levels"), alpha if isinstance(alpha, bytes) else json.dumps(alpha).encode()
     row = json.dumps(SOME[:1].tolist()).encode()
     for path in ("/v1/models/levels:predict", "/invocations"):
-        body = b'{"instances": %s, "parameters": {"seed": 1, "alpha": %s}}' % (row, value)
+        body = b'{"instances": %s, "parameters": {"seed": 1, "alpha": %s}}' % (row, text)
         assert post(host, path, body).status_code in (400, 422)
     tensor = b'[{"name": "predictions", "shape": [1, 3], "datatype": "FP64", "data": %s}]' % row
-    body = b'{"inputs": %s, "parameters": {"seed": 1, "alpha": %s}}' % (tensor, value)
+    body = b'{"inputs": %s, "parameters": {"seed": 1, "alpha": %s}}' % (tensor, text)
     assert post(host, "/v2/models/levels/infer", body).status_code == 400
-    body = b'{"map": "levels", "predictions": %s, "seed": 1, "alpha": %s}' % (row, value)
+    body = b'{"map": "levels", "predictions": %s, "seed": 1, "alpha": %s}' % (row, text)
     assert post(host, "/calibrate", body).status_code in (400, 422)
 
 
@@ -314,8 +314,8 @@ def test_groups_of_a_model_are_checked(change: dict[str, Any], place: str) -> No
 def test_a_model_without_features_or_groups_refuses_other_inputs_and_a_seed() -> None:
     groups = {"name": "groups", "shape": [4], "datatype": "BYTES", "data": SITES[:4]}
     assert "/inputs/1/name" in _error(post(host_of("sets"), "/v2/models/sets/infer", _tensors(SOME, groups)))
-    for model, values in (("sets", SOME), ("spam", FEW)):
-        assert "seed" in _error(post(host_of(model), f"/v2/models/{model}/infer", _tensors(values, seed=1)))
+    for model, scores in (("sets", SOME), ("spam", FEW)):
+        assert "seed" in _error(post(host_of(model), f"/v2/models/{model}/infer", _tensors(scores, seed=1)))
     assert "/outputs/0/name" in _error(
         post(host_of("sets"), "/v2/models/sets/infer", _tensors(SOME) | {"outputs": [{"name": "predictions"}]})
     )

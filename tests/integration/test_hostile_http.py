@@ -12,12 +12,12 @@ import pytest
 from service.stack import Stack
 
 
-def _sent(url: str, data: bytes, *, ends: bool = True) -> bytes:
+def _sent(url: str, request: bytes, *, ends: bool = True) -> bytes:
     """All that a server answers to these bytes, until it closes; ``ends``: no more bytes follow."""
     parts = urlsplit(url)
     address = str(parts.hostname), parts.port or 80
     with contextlib.closing(socket.create_connection(address, timeout=600)) as connection:
-        connection.sendall(data.replace(b"HOST", parts.netloc.encode()))
+        connection.sendall(request.replace(b"HOST", parts.netloc.encode()))
         if ends:
             connection.shutdown(socket.SHUT_WR)
         received = b""
@@ -31,7 +31,7 @@ POST = b"POST /evaluate HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json
 
 
 @pytest.mark.parametrize(
-    "data",
+    "sent",
     [
         b"\x00" * 10_000,
         b"GET\r\n\r\n",
@@ -49,10 +49,10 @@ POST = b"POST /evaluate HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json
         POST + b"Content-Length: 100\r\n\r\n{",
     ],
 )
-def test_bytes_that_are_not_http_are_refused_or_cut_off(service: Stack, http: httpx.Client, data: bytes) -> None:
-    answer = _sent(service.url, data)
+def test_bytes_that_are_not_http_are_refused_or_cut_off(service: Stack, http: httpx.Client, sent: bytes) -> None:
+    answer = _sent(service.url, sent)
     assert not answer.startswith(b"HTTP/1.1 5"), answer[:200]
-    assert not answer.startswith(b"HTTP/1.1 200") or data.startswith(b"GET / ")
+    assert not answer.startswith(b"HTTP/1.1 200") or sent.startswith(b"GET / ")
     assert http.get("/health/live").status_code == 200
 
 
@@ -144,7 +144,7 @@ def test_hostile_paths_match_nothing_and_write_no_header(http: httpx.Client, pat
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "text"),
     [
         ("X-Request-Id", b"a\tb"),
         ("X-Request-Id", b"\xff" * 10),
@@ -160,11 +160,11 @@ def test_hostile_paths_match_nothing_and_write_no_header(http: httpx.Client, pat
         ("Authorization", b"Bearer \xff\xfe"),
     ],
 )
-def test_hostile_headers_are_ignored_or_refused(http: httpx.Client, name: str, value: bytes) -> None:
+def test_hostile_headers_are_ignored_or_refused(http: httpx.Client, name: str, text: bytes) -> None:
     body = {"predictions": [0.1, 0.9], "labels": [0, 1]}
-    sent = {name.encode(): value}
+    sent = {name.encode(): text}
     for answer in (http.get("/measures", headers=sent), http.post("/evaluate", json=body, headers=sent)):
         assert answer.status_code < 500
-        assert value.decode("latin-1")[:40] not in answer.text
+        assert text.decode("latin-1")[:40] not in answer.text
         assert answer.headers["x-request-id"].isascii()
         assert len(answer.headers["x-request-id"]) <= 128

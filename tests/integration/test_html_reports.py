@@ -30,10 +30,10 @@ class _Sealed(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag not in ("script", "iframe", "object", "embed", "form", "link", "base")
-        for name, value in attrs:
+        for name, text in attrs:
             assert not name.startswith("on"), name
             if tag == "img" and name == "src":
-                assert (value or "").startswith("data:image/")
+                assert (text or "").startswith("data:image/")
                 self.images += 1
 
 

@@ -91,8 +91,8 @@ def test_httpx_sends_a_body_from_a_generator(url: str, evaluated: Any, size: int
 def test_requests_sends_json_generators_and_files_in_one_session(url: str, evaluated: Any) -> None:
     with requests.Session() as session:
         assert len(session.post(f"{url}/calibrate", json=SMALL, timeout=600).json()["predictions"]) == 3
-        for data in (pieces(BODY), io.BytesIO(BODY), BODY):
-            answer = session.post(f"{url}/evaluate", data=data, headers=JSON, timeout=600)
+        for body in (pieces(BODY), io.BytesIO(BODY), BODY):
+            answer = session.post(f"{url}/evaluate", data=body, headers=JSON, timeout=600)
             assert (answer.status_code, answer.json()) == (200, evaluated)
         assert session.get(f"{url}/measures", timeout=600).status_code == 200
         assert session.head(f"{url}/measures", timeout=600).status_code == 200
@@ -119,18 +119,18 @@ def test_requests_uploads_a_file_to_the_page(url: str) -> None:
 # --- urllib, of the standard library
 
 
-def by_urllib(url: str, data: Any, headers: dict[str, str]) -> Answer:
+def by_urllib(url: str, body: Any, headers: dict[str, str]) -> Answer:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=600) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=600) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refused:
         with refused:
             return refused.code, json.load(refused)
 
 
-@pytest.mark.parametrize("data", [lambda: BODY, lambda: pieces(BODY), lambda: io.BytesIO(BODY)])
-def test_urllib_sends_bytes_iterables_and_files(url: str, evaluated: Any, data: Callable[[], Any]) -> None:
-    assert by_urllib(f"{url}/evaluate", data(), JSON) == (200, evaluated)
+@pytest.mark.parametrize("body", [lambda: BODY, lambda: pieces(BODY), lambda: io.BytesIO(BODY)])
+def test_urllib_sends_bytes_iterables_and_files(url: str, evaluated: Any, body: Callable[[], Any]) -> None:
+    assert by_urllib(f"{url}/evaluate", body(), JSON) == (200, evaluated)
 
 
 def test_urllib_without_a_content_type_sends_that_of_a_form_and_is_refused(url: str) -> None:

@@ -23,6 +23,7 @@ from service.settings import Settings
 from tests.integration.conftest import claimed, patient, serving
 from tests.integration.redis_server import answered, assert_away, ready, redis_server, until
 from tests.integration.responses import code_of
+from tests.known import known
 from tests.warm_service import start
 
 RANDOM = np.random.default_rng(0)
@@ -106,8 +107,8 @@ def test_events_whose_attributes_in_headers_differ_are_other_requests(api: httpx
     assert first.json()["accepted"] == 1, first.text
     conflict = (409, "idempotency-conflict")
     changes = {"Ce-Id": "two", "Ce-Type": "com.calibrant.labels", "Ce-Source": "x", "Ce-Time": "2026-07-01T00:00:00Z"}
-    for name, value in changes.items():
-        assert code_of(_post(api, "/monitors/live/events", row, "a", **event | {name: value})) == conflict, name
+    for name, attribute in changes.items():
+        assert code_of(_post(api, "/monitors/live/events", row, "a", **event | {name: attribute})) == conflict, name
     again = _post(api, "/monitors/live/events", row, "a", **dict(reversed(event.items())))
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.content == first.content
@@ -132,8 +133,7 @@ def test_while_the_first_request_runs_repeats_get_409_with_retry_after(
         changes.get_message(timeout=600)
         headers = {"Prefer": "respond-async, wait=600"}
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
-        message = changes.get_message(timeout=600)
-        assert message is not None
+        message = known(changes.get_message(timeout=600))
         early = _post(api, "/evaluate", ROWS, "a", **headers)
         assert code_of(early) == (409, "idempotency-in-progress")
         assert early.headers["Retry-After"]
@@ -162,8 +162,7 @@ def test_a_process_killed_between_what_it_did_and_its_answer_does_nothing_twice(
         changes.subscribe(Shared.job_changes())
         changes.get_message(timeout=600)
         first = threads.submit(_post, api, "/maps", FIT, "a", **headers)
-        message = changes.get_message(timeout=600)
-        assert message is not None
+        message = known(changes.get_message(timeout=600))
         process.kill()
         process.wait()
         with pytest.raises(httpx.TransportError):

@@ -43,19 +43,19 @@ def maps(service: Any) -> dict[str, str]:
         }
 
 
-def _input(values: Any, **fields: Any) -> dict[str, Any]:
-    shape = list(np.shape(values))
-    return {"name": "predictions", "shape": shape, "datatype": "FP64", "data": values} | fields
+def _input(scores: Any, **fields: Any) -> dict[str, Any]:
+    shape = list(np.shape(scores))
+    return {"name": "predictions", "shape": shape, "datatype": "FP64", "data": scores} | fields
 
 
 def _infer(http: httpx.Client, model: str, body: Any, **headers: str) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
     return http.post(f"/v2/models/{model}/infer", content=content, headers=sent)
 
 
-def _binary(http: httpx.Client, model: str, values: Any, datatype: str, **fields: Any) -> httpx.Response:
-    length, body = request(np.ravel(values).tolist(), datatype, np.shape(values), **fields)
+def _binary(http: httpx.Client, model: str, scores: Any, datatype: str, **fields: Any) -> httpx.Response:
+    length, body = request(np.ravel(scores).tolist(), datatype, np.shape(scores), **fields)
     headers = {LENGTH: str(length), "Content-Type": "application/octet-stream"}
     return http.post(f"/v2/models/{model}/infer", content=body, headers=headers)
 
@@ -74,8 +74,8 @@ def _error(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]
 
 
-def _calibrated(http: httpx.Client, model: str, values: Any, **options: Any) -> dict[str, list[float]]:
-    answer = body_of(http.post("/calibrate", json={"map": model, "predictions": values} | options))
+def _calibrated(http: httpx.Client, model: str, scores: Any, **options: Any) -> dict[str, list[float]]:
+    answer = body_of(http.post("/calibrate", json={"map": model, "predictions": scores} | options))
     return {name: np.ravel(column).tolist() for name, column in answer.items() if name not in ("map", "version")}
 
 
@@ -120,10 +120,10 @@ def test_a_map_is_described_as_a_model(
 
 @pytest.mark.parametrize("name", ["oip-isotonic", "oip-bounds", "oip-top", "oip-vector", "oip-logits"])
 def test_answers_are_those_of_calibrate_to_the_last_bit(http: httpx.Client, maps: dict[str, str], name: str) -> None:
-    values = (PROBS if name in ("oip-top", "oip-vector") else np.log(P / (1 - P)) if name == "oip-logits" else P)[:50]
-    expected = _calibrated(http, name, values.tolist(), bounds=name == "oip-bounds")
-    flat = _input(values.ravel().tolist(), shape=list(values.shape))
-    nested = _input(values.tolist())
+    scores = (PROBS if name in ("oip-top", "oip-vector") else np.log(P / (1 - P)) if name == "oip-logits" else P)[:50]
+    expected = _calibrated(http, name, scores.tolist(), bounds=name == "oip-bounds")
+    flat = _input(scores.ravel().tolist(), shape=list(scores.shape))
+    nested = _input(scores.tolist())
     for body in (flat, nested):
         head, tensors = _read(_infer(http, name, {"inputs": [body], "id": "é-42"}))
         assert (head["model_name"], head["model_version"], head["id"]) == (name, "1", "é-42")
@@ -132,19 +132,19 @@ def test_answers_are_those_of_calibrate_to_the_last_bit(http: httpx.Client, maps
     # Every place modulo 8 at which the tensor's bytes may begin.
     for pad in range(8):
         fields = {"id": "x" * pad, "parameters": {"binary_data_output": True}}
-        head, tensors = _read(_binary(http, name, values, "FP64", **fields))
+        head, tensors = _read(_binary(http, name, scores, "FP64", **fields))
         assert tensors == expected
-        shape = list(values.shape) if name == "oip-vector" else [50]
+        shape = list(scores.shape) if name == "oip-vector" else [50]
         assert [output["shape"] for output in head["outputs"]] == [shape] * len(expected)
 
 
 @pytest.mark.parametrize("datatype", ["FP32", "FP16", "INT8", "INT16", "INT32", "INT64"])
 def test_a_tensor_of_any_number_is_that_number(http: httpx.Client, maps: dict[str, str], datatype: str) -> None:
     floating = {"FP32": np.float32, "FP16": np.float16}.get(datatype)
-    values = [-3, -1, 0, 2, 5] if floating is None else np.array([-2.1, 0.3, 7.7], floating).tolist()
-    expected = _calibrated(http, "oip-logits", values)
-    assert _read(_infer(http, "oip-logits", {"inputs": [_input(values, datatype=datatype)]}))[1] == expected
-    assert _read(_binary(http, "oip-logits", values, datatype))[1] == expected
+    scores = [-3, -1, 0, 2, 5] if floating is None else np.array([-2.1, 0.3, 7.7], floating).tolist()
+    expected = _calibrated(http, "oip-logits", scores)
+    assert _read(_infer(http, "oip-logits", {"inputs": [_input(scores, datatype=datatype)]}))[1] == expected
+    assert _read(_binary(http, "oip-logits", scores, datatype))[1] == expected
 
 
 def test_a_half_written_number_is_the_element_of_its_datatype(http: httpx.Client, maps: dict[str, str]) -> None:

@@ -24,6 +24,7 @@ from calibrant.client import Calibrant
 from service.app import create_app
 from service.settings import Settings
 from service.stack import Stack
+from tests.known import known
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -64,11 +65,9 @@ def test_the_commands_of_the_page_of_the_protocol_print_the_shown_answers(servic
 @pytest.fixture(scope="module")
 def transformer() -> ModuleType:
     """The example, read from its file; KServe itself is imported only where it serves."""
-    spec = importlib.util.spec_from_file_location("kserve_transformer", PAGES / "kserve_transformer.py")
-    assert spec is not None
-    assert spec.loader is not None
+    spec = known(importlib.util.spec_from_file_location("kserve_transformer", PAGES / "kserve_transformer.py"))
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    known(spec.loader).exec_module(module)
     return module
 
 

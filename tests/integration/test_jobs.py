@@ -44,11 +44,11 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     """The events of a stream: their id, name and job."""
     event: dict[str, Any] = {}
     for line in lines:
-        name, _, value = line.partition(": ")
+        name, _, text = line.partition(": ")
         if name == "data":
-            yield json.loads(value) | event
+            yield json.loads(text) | event
         elif name:
-            event["at" if name == "id" else name] = value
+            event["at" if name == "id" else name] = text
 
 
 def _ids(response: httpx.Response) -> list[str]:
@@ -118,9 +118,8 @@ def test_jobs_are_found_by_status_kind_batch_and_time(api: httpx.Client, store: 
     ],
 )
 def test_an_invalid_query_for_jobs_is_refused(api: httpx.Client, query: str, pointer: str) -> None:
-    refused = api.get(f"/jobs?{query}")
-    assert refused.status_code == 422
-    assert place_of(refused.json()["errors"][0]) == pointer
+    refused = body_of(api.get(f"/jobs?{query}"), 422)
+    assert place_of(refused["errors"][0]) == pointer
 
 
 def test_a_caller_who_prefers_a_job_gets_one_for_anything(http: httpx.Client, client: Calibrant) -> None:
@@ -396,8 +395,7 @@ def test_a_running_job_is_stopped_and_its_worker_goes_on(http: httpx.Client, cli
             if event["status"] == "running":
                 break
     assert http.post(f"/jobs/{endless}/cancel").json()["status"] == "cancelled"
-    next_one = http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=600"})
-    assert next_one.status_code == 200
+    assert http.post("/evaluate", json=ROWS, headers={"Prefer": "respond-async, wait=600"}).status_code == 200
     job = client.job(endless)
     assert (job.status, job.result, job.problem) == ("cancelled", None, None)
     events = list(_events(http.get(f"/jobs/{endless}/events").iter_lines()))

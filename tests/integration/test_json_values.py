@@ -68,7 +68,7 @@ def test_every_call_with_a_json_body_refuses_too_many_values(http: httpx.Client)
         ("/maps/import", {"Content-Type": "application/json", "Content-Encoding": "zstd"}, zstandard.compress(MANY)),
         ("/v2/models/m/infer", {LENGTH: str(len(MANY))}, MANY + bytes(8)),
         ("/v2/models/m/versions/1/infer", {"Content-Encoding": "zstd"}, zstandard.compress(MANY)),
-        ("/monitors/m/events", {f"ce-{name}": value for name, value in EVENT.items()}, MANY),
+        ("/monitors/m/events", {f"ce-{name}": attribute for name, attribute in EVENT.items()}, MANY),
         (
             "/monitors/m/events",
             {"Content-Type": "application/cloudevents+json"},

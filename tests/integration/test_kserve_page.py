@@ -22,11 +22,11 @@ BLOCKS = [(kind, textwrap.dedent(text)) for _, kind, text in _BLOCK.findall(PAGE
 def test_answers_of_a_predictor_are_logged_and_met_by_their_labels(service: Stack) -> None:
     commands = [text for kind, text in BLOCKS if kind == "sh"]
     assert len(commands) == PAGE.count("```sh\n") == 3
-    results = [_run(command, service) for command in commands]
-    event, labels = results[1][0], results[2][0]
+    answers = [_run(command, service) for command in commands]
+    event, labels = answers[1][0], answers[2][0]
     assert (event["accepted"], event["refused"]) == (2, 0)
     assert (labels["accepted"], labels["joined"]) == (2, 2)
-    assert results[2][1]["counts"]["joined"] == 2
+    assert answers[2][1]["counts"]["joined"] == 2
     again = _run(commands[1], service)[0]
     assert (again["accepted"], again["duplicates"]) == (0, 2)
     with Calibrant(service.url) as client:

@@ -56,8 +56,8 @@ def _storage(url: str) -> Storage:
 
 
 def _gathered(url: str, pattern: str = "**/*.parquet") -> Any:
-    value: Any = gather(Scan.of(_storage(url), pattern), COLUMNS).value
-    return value.arrays["predictions"]
+    gathered: Any = gather(Scan.of(_storage(url), pattern), COLUMNS).value
+    return gathered.arrays["predictions"]
 
 
 def test_a_list_of_several_pages_lacks_files_or_has_those_of_another_prefix(proxy: Proxy) -> None:

@@ -120,7 +120,7 @@ class Observed:
         samples: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(answer.text):
             for sample in family.samples:
-                samples.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = (
+                samples.setdefault(sample.name, {})[tuple(label for _, label in sorted(sample.labels.items()))] = (
                     sample.value
                 )
         return samples
@@ -292,8 +292,8 @@ def test_nothing_secret_and_no_value_reaches_a_line_a_metric_or_a_span(observed:
     everything = observed.log.read_bytes() + observed.collector.received + metrics.encode()
     assert b"POST /calibrate" in everything
     # As long that no number of seconds is one of them by chance.
-    values = {repr(value)[:10] for value in P.tolist()} | {"7.654321"}
-    for secret in (PASSWORD, observed.key.split("_", 2)[2], NAME, GROUP, "hunter3", *values):
+    scores = {repr(score)[:10] for score in P.tolist()} | {"7.654321"}
+    for secret in (PASSWORD, observed.key.split("_", 2)[2], NAME, GROUP, "hunter3", *scores):
         assert secret.encode() not in everything, secret
 
 

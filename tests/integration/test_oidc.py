@@ -36,6 +36,7 @@ from tests.integration.hostile_tokens import HOSTILE
 from tests.integration.redis_server import RedisServer, ready, redis_server, until
 from tests.integration.responses import code_of
 from tests.integration.token_issuer import TokenIssuer, ec_key, jwk_of, rsa_key, token_issuer, token_of
+from tests.known import known
 from tests.warm_service import stack
 
 ROWS = {"predictions": [0.1, 0.9, 0.4], "labels": [0, 1, 0]}
@@ -93,8 +94,7 @@ def verifier(
     settings: Settings, *, pause: float = 0.0, seconds: float = 30.0, trust: ssl.SSLContext | None = None
 ) -> Issuer:
     """The issuer of a service without the service."""
-    configured = open_issuer(settings)
-    assert configured is not None
+    configured = known(open_issuer(settings))
     return Issuer(settings, configured.rules, pause=pause, seconds=seconds, trust=trust)
 
 
@@ -157,7 +157,7 @@ def test_a_valid_token_of_another_form_is_accepted(
     api: httpx.Client, published: TokenIssuer, changes: dict[str, Any], header: dict[str, Any]
 ) -> None:
     members = {"alg": "ES256", "kid": "ec-1", "typ": "JWT"} | header
-    members = {name: value for name, value in members.items() if value is not None}
+    members = {name: member for name, member in members.items() if member is not None}
     token = token_of(members, published.claims(**changes), published.keys["ec-1"])
     assert get(api, token).status_code == 200
 
@@ -384,7 +384,7 @@ FAILURES: dict[str, tuple[str, int | bytes | str] | dict[str, Any]] = {
 def fail(issuer: TokenIssuer, name: str) -> None:
     failure = FAILURES[name]
     if isinstance(failure, dict):
-        issuer.document = {key: issuer.url + "/" if value == "@/" else value for key, value in failure.items()}
+        issuer.document = {key: issuer.url + "/" if member == "@/" else member for key, member in failure.items()}
     else:
         issuer.answers = {f"/realms/main/{failure[0]}": failure[1]}
 
@@ -419,8 +419,7 @@ async def test_keys_are_used_for_a_limited_time_without_the_issuer(
     verify = verifier(settings_of(published))
     other = verifier(settings_of(published))
     await other.identify(published.token())
-    cached = other.cached()
-    assert cached is not None
+    cached = known(other.cached())
     published.answers = {"/realms/main/keys": 503}
     try:
         verify.restore(cached.model_copy(update={"issuer": "https://evil.example"}))
@@ -541,8 +540,7 @@ def test_tokens_score_without_the_store_and_after_a_restart_without_the_issuer_t
             assert "Calibrant-Stale" in answer.headers
             assert api.post("/calibrate", json=call, headers=bearer("a.b.c")).status_code == 401
         with service_of(replace(settings, held_folder=""), needs_key=True, outages=True) as api:
-            refused = api.post("/calibrate", json=call, headers=bearer(issuer.token()))
-            assert refused.status_code == 503
+            assert api.post("/calibrate", json=call, headers=bearer(issuer.token())).status_code == 503
 
 
 @pytest.mark.slow
@@ -616,10 +614,10 @@ def page_settings(heading: str, issuer: TokenIssuer) -> Settings:
     """The settings that a part of the page exports, for an issuer that runs."""
     exported = re.findall(r"export CALIBRANT_(OIDC_\w+)=(\S+)", PAGE.partition(heading)[2].partition("\n\n")[2])
     settings: dict[str, Any] = {}
-    for name, value in exported:
+    for name, setting in exported:
         if name.lower() in settings:
             break
-        settings[name.lower()] = value
+        settings[name.lower()] = setting
     check_issuer_url(settings["oidc_issuer"])
     return replace(Settings("unix:///nowhere"), **settings | {"oidc_issuer": issuer.url})
 

@@ -154,8 +154,8 @@ def test_every_problem_that_a_request_brings_about_has_a_recorded_example(record
     assert all(problem["type"] == f"/problems/{code}" for code, problem in recorded["problems"].items())
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _text(document: Any) -> str:
+    return json.dumps(document, sort_keys=True)
 
 
 #: Lists of what is stored, newest first.

@@ -79,8 +79,8 @@ def test_every_option_has_another_value() -> None:
         CalibrateDistributionOptions: VALUES_OF_FORECASTS,
         InOrder: VALUES_IN_ORDER,
     }
-    for model, values in models.items():
-        assert model.model_fields.keys() - NAMES == values.keys()
+    for model, choices in models.items():
+        assert model.model_fields.keys() - NAMES == choices.keys()
     assert InOrderOptions.model_fields.keys() - NAMES == {"level"}
 
 
@@ -97,8 +97,8 @@ def test_an_option_changes_the_answer_or_is_refused(
         stored = body_of(http.post("/maps/import", json={"document": fitted.to_document()}), 201)
         body = {"map": stored["id"], **rows}
         before = body_of(http.post("/calibrate", json=body))
-        for option, value in _values(rows).items():
-            answer = http.post("/calibrate", json=body | {option: value})
+        for option, choice in _values(rows).items():
+            answer = http.post("/calibrate", json=body | {option: choice})
             if answer.is_success:
                 (ignored if answer.json() == before else used).add((kind, option))
     assert ignored == IGNORED
@@ -108,5 +108,5 @@ def test_an_option_changes_the_answer_or_is_refused(
 def test_every_option_of_the_order_of_time_changes_the_answer(http: httpx.Client) -> None:
     how = {"half_life": 10.0}
     before = body_of(http.post("/calibrate", json=IN_ORDER | {"in_order": how}))
-    for option, value in VALUES_IN_ORDER.items():
-        assert body_of(http.post("/calibrate", json=IN_ORDER | {"in_order": how | {option: value}})) != before, option
+    for option, choice in VALUES_IN_ORDER.items():
+        assert body_of(http.post("/calibrate", json=IN_ORDER | {"in_order": how | {option: choice}})) != before, option

@@ -212,7 +212,7 @@ def _fits_of_forecasts(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _without_identity(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name not in ("id", "created_at", "version")}
+    return {name: part for name, part in answer.items() if name not in ("id", "created_at", "version")}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_every_option_has_the_same_effect_in_a_job(
             differing[name] = answers
         else:
             assert "respond-async" in as_job.headers["Preference-Applied"], name
-            without = http.post(path, json={option: value for option, value in body.items() if option != name})
+            without = http.post(path, json={option: choice for option, choice in body.items() if option != name})
             if _without_identity(without.json()) == answers[0]:
                 ignored.add(name)
     assert not differing

@@ -195,11 +195,11 @@ def test_the_page_shows_the_decisions_of_every_criterion(
     visitor: Visitor, client: Calibrant, criterion: dict[str, Any]
 ) -> None:
     batch = client.upload(TRUE, Y).id
-    ((name, value),) = criterion.items()
-    path = f"/ui/reports/{batch}?{name}={value}"
+    ((name, bound),) = criterion.items()
+    path = f"/ui/reports/{batch}?{name}={bound}"
     page = visitor.get(path)
     assert 'id="report-decisions"' in page.text
-    assert re.search(rf'name="{name}" type="number" [^>]* value="{value}"', page.text)
+    assert re.search(rf'name="{name}" type="number" [^>]* value="{bound}"', page.text)
     (own,) = visitor.get(path.replace("?", "/report.json?")).json()["decisions"]["models"].values()
     assert own["threshold"] == client.best_threshold(predictions=TRUE, labels=Y, **criterion).threshold
 

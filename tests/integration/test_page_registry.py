@@ -13,6 +13,7 @@ from service.settings import Settings
 from tests.integration.conftest import serving
 from tests.integration.responses import body_of, text_of
 from tests.integration.visiting import ROWS, Visitor, hidden
+from tests.known import known
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
 OTHER_ROWS = {"predictions": [0.2] * 20 + [0.8] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
@@ -117,8 +118,7 @@ def test_versions_stand_side_by_side_each_with_its_picture_and_document(visitor:
         text.index(f"/ui/maps/{map_id}") for map_id in spam
     )
     for map_id in spam:
-        picture = re.search(rf'src="(/maps/{map_id}/diagram.svg[^"]*)" width="\d+" height="\d+"', text)
-        assert picture is not None
+        picture = known(re.search(rf'src="(/maps/{map_id}/diagram.svg[^"]*)" width="\d+" height="\d+"', text))
         assert visitor.get(picture[1]).headers["content-type"].startswith("image/svg+xml")
         assert f'href="/maps/{map_id}/document" download' in text
     assert visitor.get("/ui/maps/nobody").status_code == 404
@@ -144,11 +144,10 @@ def test_concurrent_moves_of_an_alias_do_not_overwrite_each_other(
     _fitted(visitor, "beta")
     seen_by_both = visitor.get("/ui/maps/spam").text
     assert visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 2)).status_code == 303
-    late = visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part)
-    assert late.status_code == 412
-    assert "Someone else has moved the alias since this page was loaded. Nothing was changed" in late.text
+    late = text_of(visitor.post("/ui/maps/spam/aliases", data=_promotion(seen_by_both, 3), headers=part), 412)
+    assert "Someone else has moved the alias since this page was loaded. Nothing was changed" in late
     assert _champion(visitor) == 2
-    again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late.text, 3))
+    again = visitor.post("/ui/maps/spam/aliases", data=_promotion(late, 3))
     assert (again.status_code, _champion(visitor)) == (303, 3)
 
 
@@ -326,8 +325,7 @@ def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visito
     rows = {"predictions": [0.05, 0.95, 0.9, 0.1] * 500, "labels": [0, 1, 0, 1] * 500}
     report = f"/ui/reports/{visitor.post('/batches', json=rows).json()['id']}"
     text = visitor.get(report).text
-    first = re.search(r'<select id="method" name="method">\s*<option value="([^"]*)" selected>([^:]*)', text)
-    assert first is not None
+    first = known(re.search(r'<select id="method" name="method">\s*<option value="([^"]*)" selected>([^:]*)', text))
     assert first[2] == f"{first[1]} (recommended)"
     answer = visitor.submit(f"{report}/fit", {"method": first[1], "reduction": hidden(text, "method", "reduction")})
     assert visitor.get(answer.headers["location"].replace("/ui", "")).json()["reduction"] == "binary"
@@ -336,8 +334,7 @@ def test_the_recommended_map_is_listed_first_with_the_event_of_its_report(visito
 def test_a_map_that_does_not_fit_the_batch_of_a_comparison_is_named(visitor: Visitor, spam: list[str]) -> None:
     vectors = [[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]] * 10
     rows = {"predictions": vectors, "labels": [0, 1, 2, 1] * 10}
-    fitted = visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"})
-    assert fitted.status_code == 201
+    assert visitor.post("/maps", json=rows | {"method": "temperature", "name": "pets"}).status_code == 201
     batch = visitor.post("/batches", json=rows).json()["id"]
     refused = text_of(visitor.get(f"/ui/reports/{batch}?maps=pets:1&maps={spam[0]}"), 422)
     assert f"The map {spam[0]}: predictions must have shape (n,)" in refused

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import re
-import socket
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -19,8 +15,10 @@ from backend.store.store import Store
 from service.settings import Settings
 from service.web.jobs import JobView
 from tests.integration.conftest import SharedApi, one_place_taken, serving
-from tests.integration.responses import text_of
+from tests.integration.responses import body_of, text_of
+from tests.integration.sockets import begun
 from tests.integration.visiting import Visitor, message_beside
+from tests.known import known
 
 LIMIT = 40_000
 CSV = b"p,y\n" + b"0.125,0\n0.875,1\n0.75,0\n0.25,1\n" * 10
@@ -48,8 +46,7 @@ def test_a_file_becomes_a_batch_that_the_calls_know(visitor: Visitor, store: Sto
     assert (batch["n"], batch["scale"], batch["arrays"]) == (40, "probability", ["predictions", "labels"])
     upload = store.uploads.get(batch["id"])
     assert any("labels" in said for said in upload.said)
-    assert upload.file is not None
-    assert "\x1b" not in upload.file
+    assert "\x1b" not in known(upload.file)
     text = visitor.get(path).text
     assert "&lt;b&gt;.csv" in text
     assert "<b>.csv" not in text
@@ -139,8 +136,7 @@ def test_the_sample_is_offered_and_evaluated_by_its_button(visitor: Visitor) -> 
 
 
 def test_the_front_page_offers_files_of_every_format(visitor: Visitor) -> None:
-    accepted = re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text)
-    assert accepted is not None
+    accepted = known(re.search(r'name="file" required accept="([^"]*)"', visitor.get("/").text))
     suffixes = ".csv .tsv .txt .jsonl .npz .npy .parquet .arrow .feather .gz .bz2 .xz .zst .zip"
     assert set(suffixes.split()) <= set(accepted[1].split(","))
 
@@ -165,15 +161,13 @@ def test_a_class_that_is_not_a_number_is_reported_next_to_the_mapping(visitor: V
 def test_an_upload_of_another_origin_or_without_its_token_is_refused(visitor: Visitor) -> None:
     files = {"file": ("rows.csv", CSV)}
     for headers, fields in (({}, {}), ({}, {"csrf_token": "guessed"}), ({"Origin": "https://elsewhere"}, {})):
-        refused = visitor.post("/ui/upload", data=fields, files=files, headers=headers)
-        assert refused.status_code == 403
+        assert visitor.post("/ui/upload", data=fields, files=files, headers=headers).status_code == 403
     assert visitor.get("/batches").json()["items"] == []
 
 
 def test_a_body_that_is_not_a_form_gets_a_readable_error(visitor: Visitor) -> None:
     token = {"X-CSRF-Token": visitor.token("/")}
-    plain = visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"})
-    assert plain.status_code == 415
+    assert visitor.post("/ui/upload", content=CSV, headers={**token, "Content-Type": "text/csv"}).status_code == 415
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
     for broken in (b"--x\r\nContent-Disposition: nothing\r\n\r\n", b"nonsense", b""):
         refused = visitor.post("/ui/upload", content=broken, headers=token | kind)
@@ -199,26 +193,15 @@ def test_a_long_report_becomes_one_job(visitor: Visitor, store: Store) -> None:
     assert visitor.get("/ui/reports/batch_0").status_code == 404
 
 
-@contextlib.contextmanager
-def _begun(url: str, sent: bytes, headers: dict[str, str]) -> Iterator[socket.socket]:
-    """A request for an upload, or an evaluation, whose body has begun and does not go on."""
-    parts = urlsplit(url)
-    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 9000000", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600) as connection:
-        connection.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
-        yield connection
-
-
 @pytest.mark.parametrize("where", ["header", "field", "nowhere"])
 def test_a_forged_upload_is_refused_before_its_file_has_come(visitor: Visitor, where: str) -> None:
     own = str(visitor.base_url).rstrip("/")
-    headers = {"Origin": own, "Content-Type": "multipart/form-data; boundary=x"}
+    headers = {"Origin": own, "Content-Type": "multipart/form-data; boundary=x", "Connection": "close"}
     field = b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\nguessed\r\n' if where == "field" else b""
     begin = field + b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\np,y\n'
     if where == "header":
         headers["X-CSRF-Token"], begin = "guessed", b"-"
-    with _begun(f"{own}/ui/upload", begin, headers) as connection:
+    with begun(f"{own}/ui/upload", 9_000_000, begin, headers) as connection:
         assert connection.recv(12) == b"HTTP/1.1 403"
 
 
@@ -301,12 +284,10 @@ def test_every_call_of_a_stored_batch_has_the_reduction_that_its_file_implies(vi
     fitted = visitor.post("/maps", json={"batch": confidence, "method": "platt"}).json()
     assert fitted["reduction"] == "confidence"
     both = {"batches": [confidence, binary], "measures": ["accuracy"]}
-    refused = visitor.post("/evaluate", json=both)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/reduction"
+    refused = body_of(visitor.post("/evaluate", json=both), 422)
+    assert refused["errors"][0]["pointer"] == "/reduction"
     assert visitor.post("/evaluate", json={**both, "reduction": "binary"}).status_code == 200
-    drawn = visitor.post("/diagrams", json={"batch": confidence, "diagram": "reliability"})
-    assert drawn.status_code == 200
+    assert visitor.post("/diagrams", json={"batch": confidence, "diagram": "reliability"}).status_code == 200
     compared = visitor.post("/evaluate", json={"batch": confidence, "maps": [fitted["id"]], "measures": ["brier"]})
     assert compared.json()["reduction"] == "confidence"
 

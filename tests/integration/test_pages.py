@@ -14,7 +14,7 @@ from calibrant.diagrams.catalogue import DIAGRAMS
 from calibrant.measures.catalogue import MEASURES
 from schemas.problem_table import TABLE
 from service.assets import Assets
-from tests.integration.responses import code_of
+from tests.integration.responses import body_of, code_of
 
 ASSETS = Path(__file__).parents[2] / "service" / "assets"
 PAGES = ("/", "/docs", "/problems", "/problems/out-of-range")
@@ -124,7 +124,6 @@ def test_a_405_lists_every_method_of_the_path(http: httpx.Client) -> None:
 
 
 def test_a_trailing_slash_is_404_and_not_redirected(http: httpx.Client) -> None:
-    refused = http.get("/measures/")
-    assert refused.status_code == 404
-    assert refused.json()["detail"] == "there is nothing at this path; remove the slash at its end"
+    refused = body_of(http.get("/measures/"), 404)
+    assert refused["detail"] == "there is nothing at this path; remove the slash at its end"
     assert http.get("/nothing").json()["detail"] == "there is nothing at this path; GET /docs lists the endpoints"

@@ -24,6 +24,7 @@ from schemas.jobs import JobRecord, JobsQuery, Progress
 from schemas.problems import Problem
 from service.paging import page_request
 from tests.integration.test_workers import children, supervisor, until
+from tests.known import known
 from tests.rows import draw_classes
 
 K = 6
@@ -44,9 +45,7 @@ def _job(store: Store, parts: int = 3) -> JobRecord:
 
 
 def _claim(store: Store, job: JobRecord, part: int, run: int = 1) -> Run:
-    claimed = store.runs.claim(Message("default", part_id(job.id, part), run), f"worker-{part}", FITS)
-    assert claimed is not None
-    return claimed
+    return known(store.runs.claim(Message("default", part_id(job.id, part), run), f"worker-{part}", FITS))
 
 
 def _keys(redis: Redis, pattern: str) -> list[str]:

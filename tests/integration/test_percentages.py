@@ -44,8 +44,7 @@ def test_a_batch_of_percentages_is_stored_as_probabilities(http: httpx.Client) -
     assert stored["scale"] == "probability"
     own = http.post("/evaluate", json={"batch": stored["id"]}).raise_for_status().json()
     assert own["measures"] == http.post("/evaluate", json=_body(P)).json()["measures"]
-    appended = http.post(f"/batches/{stored['id']}/rows", json=_body(PERCENT, scale="percent"))
-    assert appended.status_code == 422
+    assert http.post(f"/batches/{stored['id']}/rows", json=_body(PERCENT, scale="percent")).status_code == 422
     more = http.post(f"/batches/{stored['id']}/rows", json=_body(P)).raise_for_status().json()
     assert more["n"] == 600
 

@@ -37,9 +37,9 @@ def _svg(response: httpx.Response) -> str:
     root = ElementTree.fromstring(response.content)
     for element in root.iter():
         assert element.tag.rpartition("}")[2] not in ("script", "foreignObject", "iframe", "image")
-        for name, value in element.attrib.items():
+        for name, text in element.attrib.items():
             assert not name.lower().startswith("on")
-            assert "href" not in name or value.startswith("#")
+            assert "href" not in name or text.startswith("#")
     return response.text
 
 
@@ -155,7 +155,7 @@ def test_several_batches_stand_side_by_side(http: httpx.Client) -> None:
 def test_an_impossible_picture_is_refused(
     http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
-    sent = {name: value for name, value in (ROWS | body).items() if value is not None}
+    sent = {name: content for name, content in (ROWS | body).items() if content is not None}
     answer = http.post("/diagrams", json=sent)
     assert problem_of(answer) == problem
     assert "<script>" not in answer.text

@@ -139,8 +139,7 @@ def test_a_job_draws_the_same_picture_as_a_request(http: httpx.Client, name: str
     assert f"{place.rpartition('/')[2]}/diagram.svg" in page
     job = text_of(http.get(f"/ui{place}"))
     assert "Show the report" not in job
-    report = http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]})
-    assert report.status_code == 404
+    assert http.get(f"/ui/reports/{ids[0]}", params={"job": place.rpartition("/")[2]}).status_code == 404
 
 
 def test_a_picture_of_much_work_is_a_job(api: httpx.Client) -> None:
@@ -219,7 +218,7 @@ def test_options_that_measures_by_size_do_not_have_are_refused(
     http: httpx.Client, body: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     sent = ROWS | {"diagram": BY_SIZE} | body
-    answer = http.post("/diagrams", json={name: value for name, value in sent.items() if value is not None})
+    answer = http.post("/diagrams", json={name: content for name, content in sent.items() if content is not None})
     assert problem_of(answer) == problem
 
 

@@ -28,9 +28,9 @@ def test_jobs_and_chores_that_the_previous_release_queued_are_done(folder: Path)
         assert {job.status for job in jobs.values()} == {"succeeded"}
         calibrated = stored["calibrated"]  # by a fit that ended a little above the optimum
         assert client.calibrate("late", calibrated["predictions"]) == pytest.approx(calibrated["result"], abs=1e-4)
-        result = jobs["evaluate"].result
-        assert result is not None
+        answer = jobs["evaluate"].result
+        assert answer is not None
         for name, measure in stored["report"]["report"]["measures"].items():
-            now = result["report"]["measures"][name]["value"]
+            now = answer["report"]["measures"][name]["value"]
             # Measures by fits follow those, which end closer to their optimum than in that release.
             assert now == pytest.approx(measure["value"], abs=0.005 if name.startswith("ece-p") else 1e-9)

@@ -26,8 +26,8 @@ Y = (RANDOM.random(600) < 1.0 / (1.0 + np.exp(-Z / 2.0))).astype(int)
 ROWS: dict[str, Any] = {"predictions": P.tolist(), "labels": Y.tolist()}
 
 
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+def _plain(document: Any) -> Any:
+    return json.loads(json.dumps(document))
 
 
 @pytest.mark.parametrize(

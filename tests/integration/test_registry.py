@@ -25,6 +25,7 @@ from service.formats.catalogue import WRITERS
 from service.stack import Stack
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, patched, problem_of
+from tests.known import known
 
 RANDOM = np.random.default_rng(3)
 TRUE = RANDOM.random(400)
@@ -81,12 +82,11 @@ def test_a_record_has_the_size_of_its_data_and_its_gain_in_sample(http: httpx.Cl
     report = calibrant.evaluate(
         P, Y, weights=weights, map=calibrant.load(record["document"]), measures=["brier", "ece"]
     )
-    assert report.after is not None
     assert record["n"] == len(P)
     assert record["digest"] == digest(read_batch(P, Y))
     assert record["label_rate"] == pytest.approx(np.average(Y, weights=weights))
     assert record["in_sample"]["before"]["ece"] == pytest.approx(report.measures["ece"].value)
-    assert record["in_sample"]["after"]["brier"] == pytest.approx(report.after["brier"].value)
+    assert record["in_sample"]["after"]["brier"] == pytest.approx(known(report.after)["brier"].value)
     assert (record["tags"], record["description"]) == ({"stage": "shadow"}, "of the night run")
     assert (record["imported"], record["created_by"], record["updated_at"]) == (False, None, None)
     assert record == http.get(f"/maps/{record['id']}").json()
@@ -96,8 +96,7 @@ def test_the_bins_of_a_map_draw_its_diagram_after_its_batch_was_deleted(http: ht
     batch = client.upload(P, Y)
     record = client.fit("isotonic", batch.id)
     http.delete(f"/batches/{batch.id}")
-    bins = client.map(record.id).bins
-    assert bins is not None
+    bins = known(client.map(record.id).bins)
     asked = {"name": "reliability", "n_bins": 100, "binning": "equal-mass"}
     drawn = calibrant.evaluate(P, Y, diagrams=[asked]).diagrams["reliability"]["data"]
     assert (bins.of, len(bins.before.count), sum(bins.after.count)) == ("binary", 100, len(P))

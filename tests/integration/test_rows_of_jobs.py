@@ -98,7 +98,7 @@ def test_kept_rows_are_a_batch_that_the_job_names(
     _succeed(store, job["id"])
     batch = api.get(f"/batches/{job['batch']}").json()
     assert (batch["n"], batch["expires_at"] is None) == (len(body.get("labels") or body["observed"]), False)
-    assert [item["id"] for item in api.get("/jobs", params={"batch": batch["id"]}).json()["items"]] == [job["id"]]
+    assert [record["id"] for record in api.get("/jobs", params={"batch": batch["id"]}).json()["items"]] == [job["id"]]
 
 
 def test_a_stored_batch_outlives_the_job_that_names_it(api: httpx.Client, store: Store) -> None:
@@ -106,7 +106,7 @@ def test_a_stored_batch_outlives_the_job_that_names_it(api: httpx.Client, store:
     others = api.post("/batches", json=FORECASTS).json()["id"]
     for body in ({"batch": batch}, {"batch": batch, "keep_batch": False}, {**FORECASTS, "against": [others]}):
         _succeed(store, api.post("/evaluate", json=body, headers=AS_JOB).json()["id"])
-    assert {item["id"] for item in api.get("/batches").json()["items"]} == {batch, others}
+    assert {record["id"] for record in api.get("/batches").json()["items"]} == {batch, others}
 
 
 def test_rows_that_another_job_needs_too_are_deleted_when_that_has_ended(
@@ -163,7 +163,7 @@ def test_a_restored_job_deletes_its_rows_when_it_has_run(api: httpx.Client, stor
 
 def _ids(http: httpx.Client) -> list[str]:
     """The newest batches of a service that other tests use too."""
-    return [item["id"] for item in http.get("/batches").json()["items"]]
+    return [record["id"] for record in http.get("/batches").json()["items"]]
 
 
 def test_a_report_of_deleted_rows_shows_their_scale_and_classes(http: httpx.Client) -> None:

@@ -30,6 +30,7 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.store.store import Store
 from schemas.jobs import Progress, WorkersRecord
 from tests.integration.conftest import claimed, submitted
+from tests.known import known
 
 pytestmark = pytest.mark.slow
 
@@ -68,8 +69,7 @@ def _queued(redis: Redis, queue: str = FITS) -> list[str]:
 
 def _next(store: Store, redis: Redis) -> Run:
     """What a free worker does: take a message and claim its job."""
-    taken = take(redis, "a-worker", [FITS])
-    assert taken is not None
+    taken = known(take(redis, "a-worker", [FITS]))
     job_id, _, run = taken[1].rpartition("-")
     for tenant in ("default", "other"):
         claim = Store.of(redis, tenant).runs.claim(Message(tenant, job_id, int(run)), "a-worker", FITS)
@@ -154,8 +154,7 @@ def test_a_lost_job_is_retried_with_growing_delays_and_then_fails(store: Store, 
     claimed(store, job.id).lose()
     failed = store.jobs.get(job.id)
     assert failed.status == "failed"
-    assert failed.problem is not None
-    assert failed.problem.type == "/problems/worker-lost"
+    assert known(failed.problem).type == "/problems/worker-lost"
     assert (_queued(redis), redis.zcard(Shared.delayed()), read_leases(redis)) == ([], 0, {})
 
 
@@ -422,8 +421,7 @@ def test_tenants_share_a_worker_by_the_estimated_time_of_their_jobs(redis: Redis
     }
     share = {"a": 0.0, "b": 0.0}
     for _ in range(60):
-        taken = _taken(redis, "w0")
-        assert taken is not None
+        taken = known(_taken(redis, "w0"))
         share[jobs[taken]] += seconds[jobs[taken]]
     assert min(share.values()) >= 0.4 * sum(share.values())
 

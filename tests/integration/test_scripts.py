@@ -268,7 +268,7 @@ def test_audit_append(redis: Redis) -> None:
         script.run(redis, keys, 3, 86_400_000, "aaaaaaaa", number % 2, f'{{"n":{number}}}')
     ids = cast(list[bytes], redis.zrange("ids", 0, -1))
     assert ids == sorted(ids)
-    entries = [json.loads(data or b"")["n"] for data in cast(list["bytes | None"], redis.hmget("entries", ids))]
+    entries = [json.loads(entry or b"")["n"] for entry in cast(list["bytes | None"], redis.hmget("entries", ids))]
     assert entries == [0, 2, 3]  # of two routine entries, the older one made room
     assert (redis.zrange("routine", 0, -1), redis.get("serial")) == (ids[2:], b"4")
     assert redis.zrange("order", 0, -1, withscores=True) == [(ids[0], 1.0), (ids[1], 3.0), (ids[2], 4.0)]

@@ -15,7 +15,7 @@ import calibrant
 from calibrant.client import Calibrant
 from service.stack import Stack
 from tests.body_formats import ARROW, CSV, NPZ, PARQUET, WRITE_ARRAYS
-from tests.commands import error_of, invoked, succeeded
+from tests.commands import error_of, invoked, same_output, succeeded
 from tests.integration.responses import body_of, problem_of
 
 _RANDOM = np.random.default_rng(0)
@@ -32,8 +32,8 @@ BODY = ROWS | {"features": FEATURES}
 ERROR: dict[str, Any] = {"resamples": 100, "max_values": 5}
 
 
-def _plain(result: Any) -> dict[str, Any]:
-    return json.loads(json.dumps(result.to_dict()))  # type: ignore[no-any-return]
+def _plain(search: Any) -> dict[str, Any]:
+    return json.loads(json.dumps(search.to_dict()))  # type: ignore[no-any-return]
 
 
 def _segments(**options: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_arrays_of_numpy_are_features_of_the_client(client: Calibrant) -> None:
 def test_a_bad_body_is_a_problem_with_its_place(
     http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
-    body = {name: value for name, value in (BODY | changes).items() if value is not None}
+    body = {name: content for name, content in (BODY | changes).items() if content is not None}
     assert problem_of(http.post("/segments", json=body)) == (422, code, pointer)
 
 
@@ -117,7 +117,7 @@ def test_a_bad_option_of_the_error_is_a_problem(http: httpx.Client, changes: dic
 
 @pytest.mark.parametrize("kind", [ARROW, CSV, NPZ, PARQUET])
 def test_every_body_format_has_features(http: httpx.Client, kind: str) -> None:
-    arrays = {name: np.array(values) for name, values in ROWS.items()} | {"features/site": SITES}
+    arrays = {name: np.array(column) for name, column in ROWS.items()} | {"features/site": SITES}
     response = http.post("/segments", content=WRITE_ARRAYS[kind](arrays), headers={"Content-Type": kind})
     expected = _plain(calibrant.find_segments(P, LABELS, {"site": SITES}))
     assert body_of(response) == expected
@@ -130,8 +130,8 @@ def test_a_stored_batch_keeps_the_features_of_its_rows(client: Calibrant) -> Non
 
 def test_a_body_of_many_rows_is_read_in_pieces(http: httpx.Client) -> None:
     times = 40
-    long = {name: values * times for name, values in ROWS.items()}
-    features = {name: values * times for name, values in FEATURES.items()}
+    long = {name: column * times for name, column in ROWS.items()}
+    features = {name: column * times for name, column in FEATURES.items()}
     assert body_of(http.post("/segments", json=long | {"features": features, "max_order": 1}))["n"] == N * times
 
 
@@ -156,17 +156,13 @@ def test_the_command_prints_the_segments_of_the_library(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_same_json_with_and_without_a_server(tmp_path: Path, service: Stack) -> None:
     arguments = [_written(tmp_path), "--feature", "site", "--feature", "age", "--min-rows", "30", "--json"]
-    expected = _segments(min_rows=30)
-    assert json.loads(invoked(None, "segments", *arguments).stdout) == expected
-    assert json.loads(invoked(None, "segments", *arguments, "--server", service.url).stdout) == expected
+    assert json.loads(same_output(service.url, "segments", *arguments)) == _segments(min_rows=30)
 
 
 @pytest.mark.slow
 def test_the_command_prints_the_multicalibration_error(tmp_path: Path, service: Stack) -> None:
     arguments = [_written(tmp_path), "--feature", "site", "--feature", "age", "--multicalibration", "--json"]
-    answer = json.loads(invoked(None, "segments", *arguments).stdout)
-    assert answer == json.loads(invoked(None, "segments", *arguments, "--server", service.url).stdout)
-    assert answer["value"] > 3.0
+    assert json.loads(same_output(service.url, "segments", *arguments))["value"] > 3.0
     assert "Multicalibration error" in invoked(None, "segments", *arguments[:-1]).stdout
 
 

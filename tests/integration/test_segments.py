@@ -33,20 +33,20 @@ def expected() -> calibrant.CalibrationMap:
 
 def _columns(kind: str, features: dict[str, Any]) -> dict[str, Any]:
     """The arrays of features as a format has them."""
-    columns = {f"features/{name.replace('/', '~1')}": values for name, values in features.items()}
+    columns = {f"features/{name.replace('/', '~1')}": column for name, column in features.items()}
     if kind == NPZ:
         country, age = columns.values()
-        values = [np.array([c or "" for c in country]), np.array([np.nan if a is None else a for a in age])]
-        return dict(zip(columns, values, strict=True))
+        cells = [np.array([c or "" for c in country]), np.array([np.nan if a is None else a for a in age])]
+        return dict(zip(columns, cells, strict=True))
     if kind == CSV:
-        return {name: ["" if value is None else value for value in values] for name, values in columns.items()}
+        return {name: ["" if cell is None else cell for cell in column] for name, column in columns.items()}
     return columns
 
 
 def _post(http: httpx.Client, path: str, kind: str, rows: dict[str, Any], features: Any, **options: Any) -> Any:
     if kind == JSON:
         return http.post(path, json=rows | {"features": features} | options)
-    arrays = {name: np.array(values) for name, values in rows.items()}
+    arrays = {name: np.array(column) for name, column in rows.items()}
     content = WRITE_ARRAYS[kind](arrays | _columns(kind, features))
     return http.post(path, content=content, headers={"Content-Type": kind}, params=options)
 
@@ -86,8 +86,8 @@ def test_a_batch_keeps_its_features_also_for_jobs(http: httpx.Client, expected: 
 
 def _rows_of(body: dict[str, Any], rows: slice) -> dict[str, Any]:
     return {
-        name: {own: column[rows] for own, column in values.items()} if name == "features" else values[rows]
-        for name, values in body.items()
+        name: {own: feature[rows] for own, feature in column.items()} if name == "features" else column[rows]
+        for name, column in body.items()
     }
 
 
@@ -95,7 +95,7 @@ def test_large_bodies_of_json_have_features_too(http: httpx.Client) -> None:
     copies = 40
     body = {
         "predictions": ROWS["predictions"] * copies,
-        "features": {name: values * copies for name, values in FEATURES.items()},
+        "features": {name: column * copies for name, column in FEATURES.items()},
         "labels": ROWS["labels"] * copies,
     }
     assert len(json.dumps(body)) > 2**18
@@ -121,9 +121,8 @@ def test_large_bodies_of_json_have_features_too(http: httpx.Client) -> None:
     ],
 )
 def test_bad_features_are_refused_with_their_place(http: httpx.Client, features: Any, pointer: str) -> None:
-    answer = http.post("/maps", json=ROWS | {"features": features, "method": "segments"})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == pointer
+    answer = body_of(http.post("/maps", json=ROWS | {"features": features, "method": "segments"}), 422)
+    assert answer["errors"][0]["pointer"] == pointer
 
 
 def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
@@ -134,16 +133,14 @@ def test_a_map_of_features_refuses_rows_without_them(http: httpx.Client, expecte
         {"predictions": [0.3], "features": {"country": ["DE"]}},
         {"predictions": [0.3], "features": {"country": ["DE"], "age/years": [3], "more": [1]}},
     ):
-        answer = http.post("/calibrate", json=body | {"map": "segments-import"})
-        assert answer.status_code == 422, answer.text
-        assert answer.json()["errors"][0]["pointer"].startswith("/features")
+        answer = body_of(http.post("/calibrate", json=body | {"map": "segments-import"}), 422)
+        assert answer["errors"][0]["pointer"].startswith("/features")
 
 
 def test_monitors_refuse_a_map_that_needs_features(http: httpx.Client, expected: calibrant.CalibrationMap) -> None:
     imported = http.post("/maps/import", json={"document": expected.to_document()}).json()["id"]
-    answer = http.post("/monitors", json={"name": "of-segments", "map": imported})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == "/map"
+    answer = body_of(http.post("/monitors", json={"name": "of-segments", "map": imported}), 422)
+    assert answer["errors"][0]["pointer"] == "/map"
 
 
 def test_methods_of_the_client_take_features(client: Calibrant, expected: calibrant.CalibrationMap) -> None:
@@ -205,6 +202,5 @@ def test_bad_inputs_of_features_are_refused_with_their_place(
     http.post("/maps/import", json={"document": expected.to_document(), "name": "segments-v2"})
     country = {"name": "country", "shape": [4], "datatype": "BYTES", "data": NEW["country"], **change}
     predictions = {"name": "predictions", "shape": [4], "datatype": "FP64", "data": [0.3] * 4}
-    answer = http.post("/v2/models/segments-v2/infer", json={"inputs": [predictions, country]})
-    assert answer.status_code == 400, answer.text
-    assert f"{pointer}:" in answer.json()["error"]
+    answer = body_of(http.post("/v2/models/segments-v2/infer", json={"inputs": [predictions, country]}), 400)
+    assert f"{pointer}:" in answer["error"]

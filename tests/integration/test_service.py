@@ -12,6 +12,7 @@ import pytest
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
 from tests.integration.responses import body_of, problem_of
+from tests.known import known
 from tests.packed import npz, zipped
 
 RANDOM = np.random.default_rng(0)
@@ -47,10 +48,8 @@ def test_a_batch_is_evaluated_fitted_and_calibrated_from_end_to_end(client: Cali
     assert after.map == stored.id
     assert after.after is not None
     assert (after.after.measures["ece"].value or 1) < (before.measures["ece"].value or 0) / 2
-    assert after.improvement is not None
-    gained = calibrant.evaluate(P[1500:], Y[1500:], map=local).improvement
-    assert gained is not None
-    assert after.improvement["brier"].value == gained["brier"].value
+    gained = known(calibrant.evaluate(P[1500:], Y[1500:], map=local).improvement)
+    assert known(after.improvement)["brier"].value == gained["brier"].value
     assert before.improvement is None
 
 
@@ -93,9 +92,8 @@ def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calib
     batch = client.upload(P, Y)
     queued = body_of(_post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}}), 202)
     job = client.wait(queued["id"], timeout=600)
-    assert job.result is not None
     local = calibrant.fit("averaged", P, Y, candidates=(1, 2))
-    np.testing.assert_allclose(client.calibrate(job.result["map"], P), local.apply(P), atol=1e-12)
+    np.testing.assert_allclose(client.calibrate(known(job.result)["map"], P), local.apply(P), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -110,8 +108,7 @@ def test_a_measure_that_is_a_fit_is_a_job_and_its_report_that_of_a_notebook(
     assert queued.headers["Location"] == f"/jobs/{queued.json()['id']}"
     assert queued.json()["kind"] == "evaluate"
     job = client.wait(queued.json()["id"], timeout=600)
-    assert job.result is not None
-    report = job.result["report"]
+    report = known(job.result)["report"]
     local = calibrant.evaluate(P, Y, measures=asked, interval=0.9)
     for key, estimate in local.measures.items():
         assert report["measures"][key]["value"] == pytest.approx(estimate.value, abs=1e-12)
@@ -135,8 +132,7 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
     )
     assert queued.status_code == 202
     job = client.wait(queued.json()["id"], timeout=600)
-    assert job.result is not None
-    estimate = job.result["report"]["measures"]["ece-pl"]
+    estimate = known(job.result)["report"]["measures"]["ece-pl"]
     assert estimate["definition"].items() >= asked.items()
     calibrated = calibrant.fit("pl", P[:600], Y[:600], candidates=[2, 4], folds=3).apply(P[:600])
     assert estimate["value"] == pytest.approx(np.mean(np.abs(calibrated - P[:600])), abs=1e-12)
@@ -204,8 +200,7 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
     structured = _post(http, "/evaluate", rows, "application/x-npz", diagrams=json.dumps(asked)).json()
     assert structured["diagrams"] == local.diagrams
     classwise = client.evaluate(client.upload(PROBS, LABELS).id, diagrams=asked, reduction="classwise")
-    assert classwise.diagrams is not None
-    assert all(d.data is None and d.problem for d in classwise.diagrams.values())
+    assert all(d.data is None and d.problem for d in known(classwise.diagrams).values())
 
 
 @pytest.mark.slow
@@ -214,8 +209,7 @@ def test_a_diagram_that_is_a_fit_is_a_job(http: httpx.Client, client: Calibrant)
     queued = _post(http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "diagrams": asked})
     assert queued.status_code == 202
     job = client.wait(queued.json()["id"], timeout=600)
-    assert job.result is not None
-    drawn = job.result["report"]["diagrams"]
+    drawn = known(job.result)["report"]["diagrams"]
     local = calibrant.evaluate(P, Y, diagrams=asked).diagrams
     assert drawn["logit-logit"] == local["logit-logit"]
     for field in ("calibrated", "low", "high", "alpha_1", "alpha_2"):
@@ -550,8 +544,7 @@ def test_measures_are_pooled_over_groups_as_in_the_library(http: httpx.Client, c
     body = {"predictions": P.tolist(), "labels": Y.tolist(), "groups": groups} | options
     assert _post(http, "/evaluate", body).json()["pooled"] == local
     answer = client.evaluate(predictions=P, labels=Y, groups=groups, **options)
-    assert answer.pooled is not None
-    assert answer.pooled["oe-ratio"].prediction_interval == tuple(local["oe-ratio"]["prediction_interval"])
+    assert known(answer.pooled)["oe-ratio"].prediction_interval == tuple(local["oe-ratio"]["prediction_interval"])
 
 
 def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:

@@ -74,7 +74,7 @@ def test_a_report_of_rows_with_features_has_their_segments(http: httpx.Client) -
     clustered = text_of(http.post("/evaluate", json=body, headers=HTML))
     assert "the search assumes independent rows" in _section(clustered, "segments")
     assert clustered.count('id="report-segments"') == 1
-    few = {name: values[:40] for name, values in body.items() if name != "features" and name != "clusters"}
+    few = {name: column[:40] for name, column in body.items() if name != "features" and name != "clusters"}
     assert http.post("/evaluate", json=few | {"features": {"site": site[:40].tolist()}}, headers=HTML).is_success
 
 

@@ -121,9 +121,9 @@ def test_stored_batches_are_fitted_and_calibrated_with_their_groups(client: Cali
 def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant) -> None:
     body = ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()}
     queued = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async"}), 202)
-    result = client.wait(queued["id"]).result
-    assert result is not None
-    record = client.map(result["map"])
+    answer = client.wait(queued["id"]).result
+    assert answer is not None
+    record = client.map(answer["map"])
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)
     assert calibrant.load_sets(record.document) == local
 
@@ -318,8 +318,8 @@ def test_maps_of_probabilities_take_no_groups_and_set_maps_are_not_evaluated(
     http: httpx.Client, client: Calibrant, stored: dict[str, str]
 ) -> None:
     platt = client.fit("platt", predictions=PROBS[:, 0], labels=LABELS == 0).id
-    for field, value in (("groups", ["a"]), ("seed", 1)):
-        answer = http.post("/calibrate", json={"map": platt, "predictions": [0.5], field: value})
+    for field, choice in (("groups", ["a"]), ("seed", 1)):
+        answer = http.post("/calibrate", json={"map": platt, "predictions": [0.5], field: choice})
         assert problem_of(answer) == (422, "invalid-field", f"/{field}")
     evaluated = http.post("/evaluate", json=ROWS | {"map": stored["lac"]})
     assert problem_of(evaluated)[1:] == ("prediction-kind-mismatch", "/map")
@@ -369,8 +369,8 @@ def test_the_command_refuses_what_only_set_maps_take(tmp_path: Path) -> None:
     refused = invoked(None, "fit", file, "--method", "platt", "--group", "site")
     assert refused.exit_code == 2
     calibrant.fit("platt", np.arange(50) / 50, np.arange(50) % 2).save(tmp_path / "map.json")
-    for flag, value in (("--seed", "1"), ("--group", "site")):
-        refused = invoked(None, "calibrate", file, "--map", tmp_path / "map.json", flag, value)
+    for flag, choice in (("--seed", "1"), ("--group", "site")):
+        refused = invoked(None, "calibrate", file, "--map", tmp_path / "map.json", flag, choice)
         assert refused.exit_code == 2
         assert "prediction sets" in refused.output
 

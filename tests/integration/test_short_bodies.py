@@ -22,7 +22,7 @@ OF_ONE_REQUEST = ("date", "x-request-id", "calibrant-stale")
 
 def answer(api: httpx.Client, body: bytes, **headers: str) -> tuple[int, bytes, dict[str, str]]:
     response = api.post("/calibrate", content=body, headers={"Content-Type": "application/json", **headers})
-    kept_headers = {name: value for name, value in response.headers.items() if name not in OF_ONE_REQUEST}
+    kept_headers = {name: text for name, text in response.headers.items() if name not in OF_ONE_REQUEST}
     return response.status_code, response.content, kept_headers
 
 

@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -23,6 +22,7 @@ from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import own_service, serving
 from tests.integration.responses import text_of
+from tests.integration.sockets import begun
 from tests.integration.visiting import Visitor
 
 pytestmark = pytest.mark.slow
@@ -107,19 +107,15 @@ def test_a_volume_that_is_full_in_the_middle_of_a_file_gives_507(folder: Path, r
 
 def _begun(visitor: Visitor, stated: int, content: bytes = _HEAD) -> socket.socket:
     """An upload of a stated size that has begun and does not go on."""
-    parts = urlsplit(str(visitor.base_url))
-    token, cookies = visitor.token("/"), "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
-    lines = ["POST /ui/upload HTTP/1.1", f"Host: {parts.netloc}", f"Origin: http://{parts.netloc}"]
-    lines += ["Content-Type: multipart/form-data; boundary=x", f"X-CSRF-Token: {token}", f"Content-Length: {stated}"]
-    lines += [f"Cookie: {cookies}"] if cookies else []
-    connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=600)
-    connection.sendall("\r\n".join([*lines, "", ""]).encode() + content)
-    return connection
+    origin = str(visitor.base_url).rstrip("/")
+    kind = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": visitor.token("/"), "Origin": origin}
+    cookies = "; ".join(f"{name}={text}" for name, text in visitor.cookies.items())
+    return begun(f"{origin}/ui/upload", stated, content, kind | ({"Cookie": cookies} if cookies else {}))
 
 
 def _status(visitor: Visitor, stated: int) -> int:
     """507 for an upload that has no room; 400 for one that has, whose content is no form."""
-    with contextlib.closing(_begun(visitor, stated, b"nonsense")) as connection:
+    with _begun(visitor, stated, b"nonsense") as connection:
         return int(connection.recv(12)[9:])
 
 
@@ -132,7 +128,7 @@ def test_an_upload_larger_than_the_volume_is_refused_before_it_is_sent_and_a_dis
 ) -> None:
     with serving(Settings(redis_url, max_body_bytes=1 << 60)) as url, Visitor(url) as visitor:
         assert _status(visitor, _share_of_free(2.0)) == 507
-        with contextlib.closing(_begun(visitor, _share_of_free(0.6))):
+        with _begun(visitor, _share_of_free(0.6)):
             # Its room is known to be taken once another has none.
             while _status(visitor, _share_of_free(0.6)) != 507:
                 pass
@@ -149,7 +145,7 @@ def test_a_tenant_leaves_half_of_the_volume_to_others(redis: Redis, redis_url: s
         full.sign_in(keys[0])
         other.sign_in(keys[1])
         assert _status(full, _share_of_free(0.7)) == 507
-        with contextlib.closing(_begun(full, _share_of_free(0.4))):
+        with _begun(full, _share_of_free(0.4)):
             while _status(full, _share_of_free(0.4)) != 507:
                 pass
             assert _status(other, _share_of_free(0.4)) == 400

@@ -288,7 +288,7 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "original", "message"),
+    ("setting", "changed", "original", "message"),
     [
         ("appendonly", "no", "yes", "acknowledged data is lost when Redis stops; set appendonly yes"),
         ("appendfsync", "everysec", "always", "about the last second of the acknowledged data is lost"),
@@ -296,11 +296,11 @@ def test_a_redis_that_evicts_is_refused(redis: Redis) -> None:
     ],
 )
 def test_a_redis_that_could_lose_what_it_acknowledged_is_warned_of_in_one_line(
-    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, value: str, original: str, message: str
+    redis: Redis, caplog: pytest.LogCaptureFixture, setting: str, changed: str, original: str, message: str
 ) -> None:
     check_durability(redis)
     assert caplog.messages == []
-    redis.config_set(setting, value)
+    redis.config_set(setting, changed)
     try:
         check_durability(redis)
     finally:

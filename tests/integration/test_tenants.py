@@ -97,7 +97,7 @@ def two(folder: Path) -> Iterator[Two]:
         os.kill(running.stack.worker.pid, signal.SIGSTOP)
         stopped.callback(os.kill, running.stack.worker.pid, signal.SIGCONT)
         own |= _watched(owner)
-        unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, value) for name, value in own.items()}
+        unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, resource) for name, resource in own.items()}
         names = unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30}
         yield Two(owner, neighbour, running.redis, own, names)
 
@@ -174,9 +174,11 @@ def test_lists_counts_and_quotas_are_the_callers_own(two: Two) -> None:
         if path in ("/metrics", "/audit/hooks"):
             assert answer.status_code == 403
         elif answer.headers["content-type"] == "application/json" and path not in CATALOGUE:
-            assert not [value for value in two.own.values() if len(value) > 10 and value in answer.text], path
-            items = answer.json().get("items", [])
-            assert [item for item in items if item.get("action") != "key-created"] == [], path
+            assert not [resource for resource in two.own.values() if len(resource) > 10 and resource in answer.text], (
+                path
+            )
+            entries = answer.json().get("items", [])
+            assert [entry for entry in entries if entry.get("action") != "key-created"] == [], path
     assert set(two.neighbour.get("/limits").json()["used"].values()) == {0}
     assert two.owner.get("/limits").json()["used"]["quota_maps"] >= 1
 

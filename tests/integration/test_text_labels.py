@@ -28,12 +28,12 @@ def _rows(negative: str, positive: str) -> dict[str, Any]:
 def _send(http: httpx.Client, path: str, kind: str, rows: dict[str, Any], **options: Any) -> httpx.Response:
     if kind in TABLES or kind == NPZ:
         return http.post(path, content=WRITE_ARRAYS[kind](rows), headers={"Content-Type": kind}, params=options)
-    lists = {name: np.asarray(values).tolist() for name, values in rows.items()}
-    return http.post(path, json=lists | {name: _listed(name, value) for name, value in options.items()})
+    lists = {name: np.asarray(column).tolist() for name, column in rows.items()}
+    return http.post(path, json=lists | {name: _listed(name, choice) for name, choice in options.items()})
 
 
-def _listed(name: str, value: Any) -> Any:
-    return value.split(",") if name == "class_names" else value
+def _listed(name: str, choice: Any) -> Any:
+    return choice.split(",") if name == "class_names" else choice
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -44,7 +44,7 @@ def test_strings_are_read_by_the_names_of_the_classes(
     rows = _rows(negative, positive)
     if kind == CSV and negative == "1":
         order = np.argsort(-Y, kind="stable")  # in CSV they are strings if the first is no number
-        rows = {name: values[order] for name, values in rows.items()}
+        rows = {name: column[order] for name, column in rows.items()}
     numbers = {"predictions": rows["predictions"], "labels": (rows["labels"] == positive).astype(int)}
     names = f"{negative},{positive}"
     expected = _send(http, "/evaluate", kind, numbers, class_names=names)

@@ -79,8 +79,8 @@ class TlsProxy:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
+    while received := await reader.read(65536):
+        writer.write(received)
         await writer.drain()
     writer.close()
 

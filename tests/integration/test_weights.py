@@ -78,8 +78,8 @@ def test_frequencies_stored_by_an_earlier_version_keep_their_meaning(
         "created_at": "2026-01-01T00:00:00.000Z", "expires_at": "2026-01-02T00:00:00.000Z",
     }  # fmt: skip
     fields: dict[Any, Any] = {"record": json.dumps(record)}
-    for name, values in (ROWS | {"weights": weights}).items():
-        fields[f"{name}:0"] = npy(values)
+    for name, column in (ROWS | {"weights": weights}).items():
+        fields[f"{name}:0"] = npy(column)
     redis.hset(Keyspace().batch("batch_fractions"), mapping=fields)
     redis.expire(Keyspace().batch("batch_fractions"), 60)
     batch = read_stored_batch(store.batches, "batch_fractions")

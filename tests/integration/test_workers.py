@@ -33,6 +33,7 @@ from schemas.maps import FitSpec
 from service.paging import page_request
 from service.settings import Settings
 from tests.integration.conftest import serving
+from tests.known import known
 from tests.store_folder import store_folder
 from tests.warm_service import start
 
@@ -139,8 +140,7 @@ def test_a_job_that_kills_its_workers_fails(store: Store, redis: Redis, redis_ur
             until(redis, lambda run=run: runs(store, job, run))  # type: ignore[misc]
             os.kill(until(redis, lambda: horses(process.pid))[0], signal.SIGKILL)
         until(redis, lambda: store.jobs.get(job.id).status == "failed")
-        problem = store.jobs.get(job.id).problem
-        assert problem is not None
+        problem = known(store.jobs.get(job.id).problem)
         assert problem.type == "/problems/worker-lost"
         assert read_leases(redis) == {}
 
@@ -292,8 +292,7 @@ def test_a_job_that_takes_too_long_ends_with_its_problem(store: Store, redis: Re
     with supervisor(redis_url, log):
         until(redis, lambda: store.jobs.get(job.id).status == "failed")
     stored = store.jobs.get(job.id)
-    assert stored.problem is not None
-    assert stored.problem.type == "/problems/time-limit"
+    assert known(stored.problem).type == "/problems/time-limit"
     assert (stored.losses, stored.run) == (0, 1)
 
 

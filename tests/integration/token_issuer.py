@@ -37,13 +37,13 @@ def ec_key(name: str) -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def b64(data: bytes) -> str:
+def b64(content: bytes) -> str:
     """base64url without padding."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def _number(value: int, size: int | None = None) -> str:
-    return b64(value.to_bytes(size or (value.bit_length() + 7) // 8, "big"))
+def _number(number: int, size: int | None = None) -> str:
+    return b64(number.to_bytes(size or (number.bit_length() + 7) // 8, "big"))
 
 
 def jwk_of(kid: str, key: PrivateKey) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def signature(key: PrivateKey, signed: bytes) -> bytes:
     return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 
-def part(value: Mapping[str, Any] | bytes) -> str:
+def part(content: Mapping[str, Any] | bytes) -> str:
     """A part of a token, from a JSON object or bytes."""
-    return b64(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return b64(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
 def token_of(header: Mapping[str, Any] | bytes, claims: Mapping[str, Any] | bytes, key: PrivateKey) -> str:
@@ -107,7 +107,7 @@ class TokenIssuer(ThreadingHTTPServer):
             "team": "blue",
             "scope": "read write",
         }
-        return {name: value for name, value in (claims | changes).items() if value is not None}
+        return {name: claim for name, claim in (claims | changes).items() if claim is not None}
 
     def token(self, kid: str = "rsa-1", **changes: Any) -> str:
         """A token signed with a published key."""

@@ -67,10 +67,10 @@ _FAMILIAR = {
 @pytest.mark.parametrize("argument", _FAMILIAR)
 def test_arguments_of_scikit_learn_work_or_say_what_to_do(name: str, argument: str) -> None:
     """Pass random_state, n_jobs, cv, pos_label, sample_weight, n_bins and strategy to every function."""
-    value, remedy = _FAMILIAR[argument]
+    argument_of_caller, remedy = _FAMILIAR[argument]
     problem = ""
     try:
-        _CALLS[name](**{argument: value})
+        _CALLS[name](**{argument: argument_of_caller})
     except (TypeError, calibrant.CalibrationError) as error:
         problem = str(error)
     assert argument not in problem or re.search(f"no argument {argument}; .*({remedy})", problem)

@@ -121,21 +121,25 @@ def test_log_likelihoods_of_choices_are_read_with_their_softmax(typed: Typed, pe
     assert values_of(typed, line) == {name: pytest.approx(expected[name].value) for name in ("brier", "accuracy")}
 
 
+def _assert_evaluated_as(scores: Any, typed: Typed, frame: pd.DataFrame, form: str) -> None:
+    """A file of this frame, which has the scores in another form, is evaluated as the scores."""
+    if form == "npz":
+        np.savez("scores.npz", y=np.array(frame["y"].tolist()), p=np.array(frame["p"].tolist()))
+    elif form in ("jsonl", "json"):
+        frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
+    else:
+        write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[form]
+        write(f"scores.{form}", index=False)
+    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
+    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet", "npz"])
 @pytest.mark.parametrize("boxed", [("p",), ("p", "y")])
 def test_cells_of_one_element_are_that_element(typed: Typed, scores: Any, form: str, boxed: tuple[str, ...]) -> None:
     """Evaluate predictions that a model returned as arrays of one number per row."""
-    frame = scores[["y", "p"]].assign(**{name: [[value] for value in scores[name].tolist()] for name in boxed})
-    if form == "npz":
-        np.savez("scores.npz", y=np.array(frame["y"].tolist()), p=np.array(frame["p"].tolist()))
-    elif form == "parquet":
-        frame.to_parquet("scores.parquet")
-    elif form == "csv":
-        frame.to_csv("scores.csv", index=False)
-    else:
-        frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
-    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    frame = scores[["y", "p"]].assign(**{name: [[cell] for cell in scores[name].tolist()] for name in boxed})
+    _assert_evaluated_as(scores, typed, frame, form)
 
 
 @pytest.mark.parametrize(
@@ -195,14 +199,7 @@ def test_rounded_rows_are_read_alike_by_the_command_and_the_library(typed: Typed
 def test_texts_of_one_element_are_that_element(typed: Typed, scores: Any, form: str, written: str) -> None:
     """Evaluate predictions that a spreadsheet, JSON or PostgreSQL has as the text of an array."""
     frame = pd.DataFrame({"y": scores["y"], "p": [written.format(repr(float(p))) for p in scores["p"]]})
-    if form == "xlsx":
-        frame.to_excel("scores.xlsx", index=False)
-    elif form == "csv":
-        frame.to_csv("scores.csv", index=False)
-    else:
-        frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl")
-    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    _assert_evaluated_as(scores, typed, frame, form)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -221,9 +218,7 @@ def test_texts_of_vectors_are_the_probabilities_of_the_classes(typed: Typed, pet
 def test_nested_lists_of_one_element_are_that_element(typed: Typed, scores: Any, form: str) -> None:
     """Evaluate predictions of shape (1, 1) a row, as a network returns them for one row at a time."""
     frame = pd.DataFrame({"y": [[k] for k in scores["y"].tolist()], "p": [[[p]] for p in scores["p"].tolist()]})
-    frame.to_json(f"scores.{form}", orient="records", lines=form == "jsonl", double_precision=15)
-    expected = calibrant.evaluate(scores["p"], scores["y"], measures=["brier"])["brier"].value
-    assert values_of(typed, f"calibrant evaluate scores.{form} --measure brier") == {"brier": pytest.approx(expected)}
+    _assert_evaluated_as(scores, typed, frame, form)
 
 
 @pytest.mark.parametrize("kind", ["importance", "frequency"])

@@ -124,33 +124,34 @@ def _check(parsed: Any, answer: Any) -> None:
         assert parsed.payload.read() == answer.content
 
 
-def _document(value: Any) -> Any:
-    return [_document(part) for part in value] if isinstance(value, list) else value.to_dict()
+def _document(parsed: Any) -> Any:
+    return [_document(part) for part in parsed] if isinstance(parsed, list) else parsed.to_dict()
 
 
-def _with_times(value: Any) -> Any:
+def _with_times(document: Any) -> Any:
     """A document with timestamps as times, because the client writes them in another form of the same format."""
-    if isinstance(value, dict):
-        return {name: _with_times(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_with_times(part) for part in value]
-    return datetime.fromisoformat(value) if isinstance(value, str) and _TIMESTAMP.fullmatch(value) else value
+    if isinstance(document, dict):
+        return {name: _with_times(part) for name, part in document.items()}
+    if isinstance(document, list):
+        return [_with_times(part) for part in document]
+    is_time = isinstance(document, str) and _TIMESTAMP.fullmatch(document)
+    return datetime.fromisoformat(document) if is_time else document
 
 
-def _unparsed(value: Any) -> Iterator[Any]:
+def _unparsed(parsed: Any) -> Iterator[Any]:
     """The parts of an answer that no model of the client fits: it leaves those as they came."""
-    if isinstance(value, dict):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
+    if isinstance(parsed, dict):
+        yield parsed
+    elif isinstance(parsed, list):
+        for part in parsed:
             yield from _unparsed(part)
-    elif attrs.has(type(value)):
-        for field in attrs.fields(type(value)):
+    elif attrs.has(type(parsed)):
+        for field in attrs.fields(type(parsed)):
             if field.name == "additional_properties":
-                parts = [part for part in value.additional_properties.values() if attrs.has(type(part))]
+                parts = [part for part in parsed.additional_properties.values() if attrs.has(type(part))]
                 yield from _unparsed(parts)
             else:
-                yield from _unparsed(getattr(value, field.name))
+                yield from _unparsed(getattr(parsed, field.name))
 
 
 def _python(name: str) -> str:

@@ -42,7 +42,8 @@ def outcomes(n: int, random: np.random.Generator) -> Any:
 
 def rows_of(given_rows: dict[str, Any], chosen: Any) -> dict[str, Any]:
     return {
-        name: value if name in ("levels", "level") else np.asarray(value)[chosen] for name, value in given_rows.items()
+        name: column if name in ("levels", "level") else np.asarray(column)[chosen]
+        for name, column in given_rows.items()
     }
 
 

@@ -16,6 +16,7 @@ from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits
 from calibrant.io.table import ColumnPlaces, Values
 from tests.drawn import examples
+from tests.known import known
 from tests.traced import PeakOf
 from tests.unit.io import files
 
@@ -111,9 +112,7 @@ def test_any_content_of_a_file_is_read_or_refused(
 
 def same(a: Values, b: Values) -> bool:
     """Whether two readers found the same numbers and the same texts in every row."""
-    assert a.labels is not None
-    assert b.labels is not None
-    texts = [[coded.texts[code] for code in coded.codes.tolist()] for coded in (a.labels, b.labels)]
+    texts = [[coded.texts[code] for code in coded.codes.tolist()] for coded in (known(a.labels), known(b.labels))]
     return bool(np.array_equal(a.predictions, b.predictions) and texts[0] == texts[1])
 
 

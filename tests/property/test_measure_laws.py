@@ -178,19 +178,19 @@ def test_a_frequency_weight_is_the_row_repeated(batch: Rows) -> None:
 @given(rows)
 def test_plain_errors_lie_between_0_and_1_and_p_values_too(batch: Rows) -> None:
     p, y, _ = _columns(batch)
-    for value, _, p_value in _values(p, y, measures=BOUNDED).values():
-        assert value is not None
-        assert -1e-12 <= value <= 1 + 1e-12
+    for error, _, p_value in _values(p, y, measures=BOUNDED).values():
+        assert error is not None
+        assert -1e-12 <= error <= 1 + 1e-12
         assert p_value is None or 0.0 <= p_value <= 1.0
 
 
 @given(rows)
 def test_a_smooth_test_has_a_value_from_0_up_and_a_p_value_that_falls_to_0_without_one(batch: Rows) -> None:
     p, y, _ = _columns(batch)
-    for value, _, p_value in _values(p, y, measures=UNBOUNDED).values():
+    for error, _, p_value in _values(p, y, measures=UNBOUNDED).values():
         assert p_value is not None
         assert 0.0 <= p_value <= 1.0
-        assert p_value == 0.0 if value is None else 0.0 <= value < np.inf
+        assert p_value == 0.0 if error is None else 0.0 <= error < np.inf
 
 
 @given(rows)

@@ -36,16 +36,18 @@ APPROXIMATE = {
 
 def values_of(option: Option) -> Iterator[Any]:
     """Other values than the default, which need no package, name or members."""
-    for value in (*option.choices, *NUMBERS):
-        listed = [value] if option.most else value
-        if value is not None and listed != option.default and option.accepts(listed):
+    for choice in (*option.choices, *NUMBERS):
+        listed = [choice] if option.most else choice
+        if choice is not None and listed != option.default and option.accepts(listed):
             yield listed
 
 
 def variants(name: str) -> list[dict[str, Any]]:
     """Requests of a measure, each with one option that is not the default."""
     return [
-        {"name": name, option: value} for option, about in MEASURES[name].options.items() for value in values_of(about)
+        {"name": name, option: choice}
+        for option, about in MEASURES[name].options.items()
+        for choice in values_of(about)
     ]
 
 
@@ -105,8 +107,8 @@ def test_the_size_of_the_gaps_is_the_value_with_every_option(name: str, logits: 
     [
         (name, reduction)
         for name, entry in MEASURES.items()
-        for reduction, value in (("binary", entry.event), ("canonical", entry.vector))
-        if entry.influence is not None and value is not None and name not in FITTED
+        for reduction, compute in (("binary", entry.event), ("canonical", entry.vector))
+        if entry.influence is not None and compute is not None and name not in FITTED
     ],
 )
 def test_the_influence_of_a_row_is_the_derivative_by_its_weight_with_every_option(name: str, reduction: str) -> None:
@@ -136,6 +138,6 @@ def test_true_probabilities_are_not_worse_than_distorted_ones(name: str) -> None
         calibrant.evaluate(truth**power, y, measures=[name], reduction=reduction, interval=None)[name].value
         for power in (1.0, 0.5, 2.0)
     )
-    for value in distorted:
-        if true is not None and value is not None:
-            assert value - true >= -1e-3 if entry.better == "smaller" else true - value >= -1e-3
+    for loss in distorted:
+        if true is not None and loss is not None:
+            assert loss - true >= -1e-3 if entry.better == "smaller" else true - loss >= -1e-3

@@ -50,7 +50,7 @@ def verify(token: str) -> Caller | None:
 
 
 @pytest.mark.slow
-@given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
+@given(st.text() | st.binary().map(lambda content: content.decode("latin-1")))
 def test_no_text_is_a_token(text: str) -> None:
     assert verify(text) is None
 

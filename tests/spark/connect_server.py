@@ -41,7 +41,7 @@ def connect_server(folder: Path, executors: int, *options: str) -> Iterator[str]
         "spark.network.timeout": "600s",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
-    configured = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    configured = [part for name, setting in settings.items() for part in ("--conf", f"{name}={setting}")]
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -64,8 +64,8 @@ def test_neither_the_order_of_rows_nor_rows_without_weight_matter() -> None:
         assert first.sizes[-1] == np.count_nonzero(w)
 
 
-def _known(values: tuple[float | None, ...]) -> list[float]:
-    return [np.nan if value is None else value for value in values if value is not None]
+def _known(estimates: tuple[float | None, ...]) -> list[float]:
+    return [np.nan if estimate is None else estimate for estimate in estimates if estimate is not None]
 
 
 def test_subsamples_without_a_value_are_counted_as_lost() -> None:

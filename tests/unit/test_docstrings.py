@@ -54,15 +54,15 @@ def _documented() -> Iterator[tuple[str, Any]]:
     }
     for entry in (calibrant.MEASURES["ece"], calibrant.METHODS["platt"]):
         named[f"{type(entry).__module__}.{type(entry).__name__}"] = type(entry)
-    for name, value in named.items():
-        if not (inspect.isclass(value) or inspect.isfunction(value)):
+    for name, member_of_module in named.items():
+        if not (inspect.isclass(member_of_module) or inspect.isfunction(member_of_module)):
             continue  # the catalogues and the version
-        yield name, value
-        if inspect.isclass(value):
-            data = {field.name for field in fields(value)} if is_dataclass(value) else set()
-            for member, code in vars(value).items():
+        yield name, member_of_module
+        if inspect.isclass(member_of_module):
+            attributes = {field.name for field in fields(member_of_module)} if is_dataclass(member_of_module) else set()
+            for member, code in vars(member_of_module).items():
                 is_code = isinstance(code, property | classmethod | staticmethod) or inspect.isfunction(code)
-                if is_code and not member.startswith("_") and member not in data:
+                if is_code and not member.startswith("_") and member not in attributes:
                     yield f"{name}.{member}", code
 
 

@@ -35,13 +35,6 @@ def test_a_bad_call_is_refused(method: Any, options: dict[str, Any], code: str, 
         calibrant.fit(method, P, Y, **options)
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "pl", "pl3"])
-def test_one_class_is_refused(method: str) -> None:
-    with pytest.raises(CalibrationError) as caught:
-        calibrant.fit(method, P, [1] * 20)
-    assert caught.value.code == "one-class"
-
-
 def test_nine_rows_are_too_few_for_ten_folds() -> None:
     with pytest.raises(CalibrationError) as caught:
         calibrant.fit("pl3", P[:9], Y[:9])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 import calibrant
 from calibrant.core.errors import InvalidLabel, InvalidOption, UnusableRows
+from tests.commands import printed_by
 from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(0)
@@ -215,8 +214,7 @@ def test_the_path_of_a_map_is_refused_with_a_remedy() -> None:
 
 def test_the_client_is_loaded_when_it_is_first_used() -> None:
     code = "import sys, calibrant; print('httpx' in sys.modules, calibrant.client.Calibrant.__name__)"
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed.stdout.split() == ["False", "Calibrant"]
+    assert printed_by(code).split() == ["False", "Calibrant"]
     for name in ("Client", "Calibrant"):
         with pytest.raises(AttributeError, match=f"{name}'; use calibrant.client.Calibrant"):
             getattr(calibrant, name)

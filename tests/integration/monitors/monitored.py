@@ -44,7 +44,7 @@ def window_of(http: httpx.Client, monitor: str) -> dict[str, Any]:
 
 def answered(response: httpx.Response) -> dict[str, Any]:
     """The answer of a call that counted something; the counts that are 0 left out."""
-    return {name: value for name, value in body_of(response).items() if value}
+    return {name: count for name, count in body_of(response).items() if count}
 
 
 def refusals_of(answer: dict[str, Any]) -> list[tuple[int, str]]:

@@ -30,8 +30,8 @@ def status(code: int, **headers: str) -> Answer:
 
     def give(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(code)
-        for name, value in headers.items():
-            handler.send_header(name.replace("_", "-"), value)
+        for name, text in headers.items():
+            handler.send_header(name.replace("_", "-"), text)
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 
@@ -63,7 +63,7 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            headers = {name.lower(): value for name, value in self.headers.items()}
+            headers = {name.lower(): text for name, text in self.headers.items()}
             receiver.got.put(Got(self.path, headers, body))
             try:
                 answer = receiver.answers.get_nowait()

@@ -29,6 +29,7 @@ from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, events_of, pour, standing_of
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, problem_of
+from tests.known import known
 
 RANDOM = np.random.default_rng(80)
 PROBS = RANDOM.dirichlet(np.ones(3), 400)
@@ -61,9 +62,7 @@ def hour(store: Store, record: MonitorRecord, number: int, covered: Any) -> floa
 
 
 def reading(store: Store, record: MonitorRecord) -> AdaptiveReading:
-    adaptive = read_adaptive(record, standing_of(store, record))
-    assert adaptive is not None
-    return adaptive
+    return known(read_adaptive(record, standing_of(store, record)))
 
 
 def test_versions_have_the_level_that_follows_from_the_labels(store: Store) -> None:
@@ -189,8 +188,7 @@ def test_the_level_is_in_the_answer_on_the_page_and_in_the_command(
     sent = http.post(f"/monitors/{name}/rows", json={"rows": [{"prediction": [1, 0, 1], "label": 2}]})
     assert sent.status_code == 200, sent.text
     until(lambda: client.monitor(name).adaptive is not None)
-    adaptive = client.monitor(name).adaptive
-    assert adaptive is not None
+    adaptive = known(client.monitor(name).adaptive)
     assert (adaptive.level, adaptive.rows) == (0.1, 0)
     assert adaptive.target == pytest.approx(0.1)
     assert "Adaptive error level" in http.get(f"/ui/monitors/{name}").text

@@ -11,6 +11,7 @@ from schemas.base import DAY
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, events_of, pour, rows, standing_of
 from tests.integration.monitors.test_recalibrating import actions, entries
+from tests.known import known
 
 #: An hour of calibrated rows is over, and one of drifted rows has begun.
 NOW = BEGAN + 2 * HOUR
@@ -41,8 +42,7 @@ def test_a_continuing_alarm_is_handled_again_with_its_own_rows(store: Store) -> 
     assert actions(store, record) == ["recalibration-declined"]
     seen_to(store, record, NOW + 600)
     assert actions(store, record)[1:] == ["challenger-proposed", "alias-moved", "evidence-restarted"]
-    proposed = entries(store, record)[1].found
-    assert proposed is not None
+    proposed = known(entries(store, record)[1].found)
     assert proposed.since == "2023-11-14T23:00:00.000Z"
     assert 500 < (proposed.rows or 0) < 800  # a fifth of 3,300
     state = standing_of(store, record).rules["evidence"]
@@ -105,7 +105,6 @@ def test_a_request_is_handled_once_and_without_the_pause(store: Store) -> None:
         ("recalibration-requested", "anna", None),
         ("challenger-proposed", None, None),
     ]
-    proposed = entries(store, record)[-1].found
-    assert proposed is not None
+    proposed = known(entries(store, record)[-1].found)
     assert proposed.since == "2023-11-14T23:00:00.000Z"  # an alarm is raised, though nobody asked upon it
     assert request_challenger(store, record, None, NOW + 3).number == 2

@@ -75,7 +75,7 @@ def _files(root: Path) -> None:
         part = slice(ROWS // 2 * i, ROWS // 2 * (i + 1))
         folder = root / "parts" / f"country={country}"
         folder.mkdir(parents=True)
-        table = pa.table({name: values[part] for name, values in columns.items()})
+        table = pa.table({name: column[part] for name, column in columns.items()})
         parquet.write_table(table, folder / "part-0.parquet", row_group_size=1000)
     text = columns | {
         "at": [time.isoformat().replace("+00:00", "Z") for time in columns["at"]],
@@ -185,7 +185,7 @@ def test_vectors_of_several_classes_are_read_from_other_columns(served: Served) 
 def test_forecasts_are_not_counted(served: Served) -> None:
     n = 300
     table = {"id": range(n), "mean": np.arange(n) / n, "variance": np.ones(n), "observed": np.arange(n) / n}
-    parquet.write_table(pa.table({key: pa.array(values) for key, values in table.items()}), served.root / "f.parquet")
+    parquet.write_table(pa.table({key: pa.array(column) for key, column in table.items()}), served.root / "f.parquet")
     fields = {"prediction_kind": "regression", "forecast": {"kind": "normal"}}
     body_of(served.owner.post("/monitors", json={"name": "forecasts", **fields}), 201)
     columns = {"ids": "id", "predictions": ["mean", "variance"], "labels": "observed"}
@@ -312,7 +312,7 @@ def test_views_or_dictionaries_of_texts_are_read_differently(served: Served) -> 
     numbers = {"score": [0.5, 0.25], "outcome": [True, False]}
     name = monitor(served.owner, "texts")
     for i, kind in enumerate((pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()))):
-        columns = {field: pa.array(values, pa.string()).cast(kind) for field, values in texts.items()}
+        columns = {field: pa.array(column, pa.string()).cast(kind) for field, column in texts.items()}
         feather.write_feather(pa.table(columns | numbers), served.root / f"texts-{i}.arrow", compression="uncompressed")
         receipt = body_of(backfill(served.owner, name, source(f"texts-{i}.arrow")))
         assert (receipt["accepted"], receipt["duplicates"], receipt["refused"]) == ((0, 2, 0) if i else (2, 0, 0))

@@ -21,6 +21,7 @@ from schemas.base import DAY
 from schemas.monitor_alarms import JournalQuery
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, pour, rows, standing_of
+from tests.known import known
 
 MINUTES = 60
 
@@ -46,8 +47,7 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
     (event,) = answer.items
     (rule,) = answer.rules
     assert rule.evidence is not None
-    change = rule.evidence.change
-    assert change is not None
+    change = known(rule.evidence.change)
     assert event.data.model_dump()["change"] == json.loads(change.model_dump_json()) | {
         "interval": change.interval,
         "predictions": change.predictions,
@@ -61,8 +61,7 @@ def test_an_alarm_reports_when_calibration_changed_and_keeps_the_estimate(store:
     # Later checks raise no further alarm, so that the estimate stays, whatever the strongest evidence is then.
     for hour in range(30, 34):
         look_at(store, record, pour(store, record, hour, rows(1000, hour, shift=0.6)))
-    later = standing_of(store, record).rules["evidence"].evidence
-    assert later is not None
+    later = known(standing_of(store, record).rules["evidence"].evidence)
     assert later.largest > rule.evidence.largest
     assert later.change == change
 
@@ -75,8 +74,7 @@ def test_a_stored_alarm_without_a_change_time_is_read(store: Store) -> None:
     del standing["rules"]["evidence"]["evidence"]["change"]
     store.redis.set(key, json.dumps(standing))
     (rule,) = find_alarms(store, "m", JournalQuery()).rules
-    assert rule.evidence is not None
-    assert (rule.status, rule.evidence.change) == ("alarm", None)
+    assert (rule.status, known(rule.evidence).change) == ("alarm", None)
 
 
 @pytest.mark.slow
@@ -91,16 +89,14 @@ def test_many_buckets_are_compared_by_span_first(store: Store, minute: int) -> N
         counts = {bucket: {"joined": 20} for bucket in some}
         assert ledger.commit(RowChanges(None, None, None, BEGAN, some, counts, {"joined": 2000})) is None
     assert n > MOST
-    change = estimate_change(ledger.buckets, record, BEGAN + n * MINUTES)
-    assert change is not None
+    change = known(estimate_change(ledger.buckets, record, BEGAN + n * MINUTES))
     low, high = ((moment(end) - BEGAN) / MINUTES for end in change.interval)
     assert low <= minute <= high
     assert high - low < 2 * SPAN
     assert abs((moment(change.time) - BEGAN) / MINUTES - minute) < SPAN
     # The rows that count are those of the evidence.
     later = replace_start(record, BEGAN + 1400 * MINUTES)
-    again = estimate_change(ledger.buckets, later, BEGAN + n * MINUTES)
-    assert again is not None
+    again = known(estimate_change(ledger.buckets, later, BEGAN + n * MINUTES))
     assert moment(again.interval[0]) >= BEGAN + 1400 * MINUTES
 
 
@@ -118,8 +114,7 @@ def test_the_open_bucket_ends_now(store: Store) -> None:
     pour(store, record, 0, rows(5000, 0))
     pour(store, record, 1, rows(5000, 1, shift=1.0))
     now = BEGAN + HOUR + 60.0
-    change = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
-    assert change is not None
+    change = known(estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now))
     assert BEGAN + HOUR - 60.0 <= moment(change.time) <= moment(change.interval[1]) <= now
     assert np.isclose(change.rows, 5000, rtol=0.5)
 
@@ -131,8 +126,7 @@ def test_a_change_in_the_first_second_of_the_open_bucket_is_dated(store: Store) 
     pour(store, record, 0, rows(5000, 0))
     pour(store, record, 1, rows(200, 1, shift=0.8))
     now = BEGAN + HOUR + 0.5
-    change = estimate_change(ledger.buckets, record, now)
-    assert change is not None
+    change = known(estimate_change(ledger.buckets, record, now))
     low, time, high = map(moment, (change.interval[0], change.time, change.interval[1]))
     assert BEGAN + 0.1 <= low <= time <= high <= now + 1.0
 
@@ -159,8 +153,7 @@ def test_nothing_is_dated_before_the_first_row(store: Store) -> None:
     (rule,) = answer.rules
     assert rule.status == "alarm"
     assert rule.evidence is not None
-    change = rule.evidence.change
-    assert change is not None
+    change = known(rule.evidence.change)
     low, high = map(moment, change.interval)
     assert first <= low <= moment(change.time) <= high
     assert [low, high] == pytest.approx([first, now], abs=0.002)
@@ -172,8 +165,7 @@ def test_the_interval_has_whole_buckets(store: Store) -> None:
     record = watched(store)
     for hour in range(24):
         now = pour(store, record, hour, rows(2000, hour, shift=0.0 if hour < 20 else 0.8))
-    change = estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now)
-    assert change is not None
+    change = known(estimate_change(Ledger(store.redis, store.keys, record).buckets, record, now))
     ends = [(moment(end) - BEGAN) / HOUR for end in change.interval]
     assert ends == [round(end) for end in ends]
     assert ends[0] <= 20 <= ends[1]

@@ -25,16 +25,16 @@ Attributes = dict[str, Any]
 
 
 def current(write: Callable[[CloudEvent], Any]) -> Callable[[Attributes, Any], Message]:
-    def message(attributes: Attributes, data: Any) -> Message:
-        written = write(CloudEvent(attributes, data))
+    def message(attributes: Attributes, rows: Any) -> Message:
+        written = write(CloudEvent(attributes, rows))
         return written.headers, written.body
 
     return message
 
 
 def first(write: Callable[[FirstCloudEvent], Any]) -> Callable[[Attributes, Any], Message]:
-    def message(attributes: Attributes, data: Any) -> Message:
-        headers, body = write(FirstCloudEvent(attributes, data))
+    def message(attributes: Attributes, rows: Any) -> Message:
+        headers, body = write(FirstCloudEvent(attributes, rows))
         return headers, body
 
     return message
@@ -57,14 +57,14 @@ def mode(request: pytest.FixtureRequest) -> str:
 def send(mode: str, api: httpx.Client) -> Callable[..., dict[str, Any]]:
     """Sends an event in one mode; what is not 0 of the answer."""
 
-    def sent(kind: str, name: str, data: Any, **attributes: Any) -> dict[str, Any]:
+    def sent(kind: str, name: str, rows: Any, **attributes: Any) -> dict[str, Any]:
         headers, body = SENDERS[mode](
-            {"type": f"com.calibrant.{kind}", "source": "/shop", "id": name, **attributes}, data
+            {"type": f"com.calibrant.{kind}", "source": "/shop", "id": name, **attributes}, rows
         )
         url = api.base_url.join("/monitors/m/events")
         answer = requests.post(str(url), data=body, headers=headers, timeout=600)
         assert answer.status_code == 200, answer.text
-        return {field: value for field, value in answer.json().items() if value}
+        return {field: count for field, count in answer.json().items() if count}
 
     return sent
 

@@ -24,6 +24,7 @@ from service.context import Context
 from service.process import Process
 from service.settings import Settings
 from tests.integration.responses import patched
+from tests.known import known
 
 #: The numbers of rows of the batches that are references.
 SIZES = (10, 20)
@@ -78,8 +79,7 @@ def test_a_change_to_the_same_reference_does_not_keep_that_of_another_change(
         assert (changed.reference, changed.description) == (made_reference(first), "other")
 
     in_process(redis_url, work)
-    reference = read_reference(store.redis, store.keys, monitor["id"]).tally
-    assert reference is not None
+    reference = known(read_reference(store.redis, store.keys, monitor["id"]).tally)
     assert len(reference) == SIZES[0]
 
 
@@ -117,8 +117,7 @@ def test_a_change_of_a_monitor_that_is_deleted_and_defined_again_is_of_the_new_o
 
         changed = change(here, meanwhile(again), reference={"batch": first})
         assert changed.horizon == 7200
-        reference = read_reference(store.redis, store.keys, changed.id).tally
-        assert reference is not None
+        reference = known(read_reference(store.redis, store.keys, changed.id).tally)
         assert len(reference) == SIZES[0]
         with pytest.raises(UnknownMonitor):
             change(here, meanwhile(lambda: here.store.monitors.delete("inbox")), reference={"batch": second})
@@ -140,8 +139,7 @@ def test_a_definition_is_never_stored_with_the_reference_of_another(api: httpx.C
             pipe.hget(keys.monitor_definitions(), "inbox")
             pipe.get(keys.monitor(uid).reference())
             stored, tally = pipe.execute()
-        reference = StoredMonitor.model_validate_json(stored).record().reference
-        assert reference is not None
+        reference = known(StoredMonitor.model_validate_json(stored).record().reference)
         assert reference.batch is not None
         return sizes[reference.batch], len(from_bytes(tally))
 

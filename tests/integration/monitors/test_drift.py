@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -22,7 +23,9 @@ from schemas.monitor_rules import DriftRule
 from schemas.monitors import MonitorRecord, ReferenceSpec
 from tests.integration.monitors.stored import put_reference
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, looked, pour, standing_of
-from tests.integration.responses import patched
+from tests.integration.monitors.test_coverage import counted, watched
+from tests.integration.responses import body_of, patched
+from tests.known import known
 
 RULE = {"kind": "drift", "alpha": 0.01}
 BATCH = {"batch": "batch_" + "0" * 30}
@@ -49,8 +52,7 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     for hour in range(5, 9):
         state = looked(store, record, hour, drawn(1000, hour, 1.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 9000)
-    drift = state.drift
-    assert drift is not None
+    drift = known(state.drift)
     assert drift.largest >= drift.bound == pytest.approx(np.log(100.0))
     assert drift.since.startswith("2023-11-15T03:00") or drift.since.startswith("2023-11-15T02:00")
     assert drift.share > drift.reference_share or drift.low > 0.0
@@ -60,30 +62,41 @@ def test_drift_raises_one_alarm_that_describes_the_change(store: Store) -> None:
     alarm = events[0].data
     assert isinstance(alarm, AlarmData)
     assert (alarm.kind, alarm.bound) == ("drift", drift.bound)
-    assert alarm.value is not None
-    assert alarm.value >= drift.bound
-    assert alarm.drift is not None
+    assert known(alarm.value) >= drift.bound
     audit = [(entry.action, entry.detail) for entry in entries_of(store, record)]
-    assert audit == [("alarm-raised", alarm.drift.message)]
+    assert audit == [("alarm-raised", known(alarm.drift).message)]
 
 
-def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(store: Store) -> None:
-    record = new_monitor(store, recalibration={"policy": "propose"})
-    state = looked(store, record, 0, drawn(5000, 1, 1.6))
-    assert state.status == "alarm"
+@pytest.mark.parametrize(
+    ("kind", "begun_with", "calm", "off"),
+    [
+        ("drift", new_monitor, drawn, lambda n, seed: drawn(n, seed, 1.6)),
+        ("coverage", watched, lambda n, _: counted(n, n * 91 // 100), lambda n, _: counted(n, n * 76 // 100)),
+    ],
+    ids=["drift", "coverage"],
+)
+def test_an_alarm_stays_until_it_is_acknowledged_and_then_only_later_rows_count(
+    store: Store,
+    kind: str,
+    begun_with: Callable[..., MonitorRecord],
+    calm: Callable[[int, int], Tally],
+    off: Callable[[int, int], Tally],
+) -> None:
+    record = begun_with(store, **({"recalibration": {"policy": "propose"}} if kind == "drift" else {}))
+    assert looked(store, record, 0, off(5000, 1)).status == "alarm"
     assert not standing_of(store, record).asked  # a challenger would not help
     for hour in range(1, 4):
-        assert looked(store, record, hour, drawn(20_000, hour)).status == "alarm"
+        assert looked(store, record, hour, calm(20_000, hour)).status == "alarm"
     now = BEGAN + 4 * HOUR
     before = Definitions(store.redis, store.keys).get(record.name)
-    after = acknowledge(store, before, "drift", "ann", now)
-    assert (after.status, after.drift, after.alarms) == ("unknown", None, 1)
+    after = acknowledge(store, before, kind, "ann", now)
+    assert (after.status, getattr(after, kind), after.alarms) == ("unknown", None, 1)
     assert after.started_at == BEGAN + 5 * HOUR
     assert Definitions(store.redis, store.keys).get(record.name).started_at == before.started_at
     with pytest.raises(NoAlarm):
-        acknowledge(store, record, "drift", "ann", now)
-    assert looked(store, record, 5, drawn(2000, 5)).status == "ok"
-    assert looked(store, record, 6, drawn(5000, 6, 1.6)).alarms == 2
+        acknowledge(store, record, kind, "ann", now)
+    assert looked(store, record, 5, calm(2000, 5)).status == "ok"
+    assert looked(store, record, 6, off(5000, 6)).alarms == 2
 
 
 def test_predictions_without_a_label_count_once(store: Store) -> None:
@@ -127,26 +140,23 @@ def test_the_rule_is_paused_when_the_map_changes_until_a_new_reference_is_set(st
     first = reference_state(record, None, "map_1")
     assert reference_state(record, first, "map_2") == first
     other = record.model_copy(update={"reference": ReferenceSpec(batch="batch_1")})
-    again = reference_state(other, first, "map_2")
-    assert again is not None
+    again = known(reference_state(other, first, "map_2"))
     assert again.map == "map_2"
     assert reference_state(record.model_copy(update={"reference": None}), first, None) is None
 
 
 def test_a_rule_needs_a_reference_and_a_fixed_map(api: httpx.Client) -> None:
     body = {"name": "inbox", "rules": [RULE]}
-    refused = api.post("/monitors", json=body)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/rules/0"
+    refused = body_of(api.post("/monitors", json=body), 422)
+    assert refused["errors"][0]["pointer"] == "/rules/0"
     whole = body | {"reference": {"start": at(1.0), "end": at(2.0)}}
     online = whole | {"recalibration": {"policy": "online"}}
     assert api.post("/monitors", json=online).json()["errors"][0]["pointer"] == "/rules/0"
     for alpha in (0, 0.5, -1, "x", None):
         assert api.post("/monitors", json=whole | {"rules": [RULE | {"alpha": alpha}]}).status_code == 422
     assert api.post("/monitors", json=whole).status_code == 201
-    removed = patched(api, "/monitors/inbox", {"reference": None})
-    assert removed.status_code == 422
-    assert removed.json()["errors"][0]["pointer"] == "/rules/0"
+    removed = body_of(patched(api, "/monitors/inbox", {"reference": None}), 422)
+    assert removed["errors"][0]["pointer"] == "/rules/0"
     assert api.get("/monitors/inbox/alarms").json()["rules"][0]["kind"] == "drift"
 
 
@@ -171,8 +181,7 @@ def test_the_page_describes_the_drift_and_the_label_shift(store: Store, api: htt
     record = new_monitor(store)
     put_reference(store, record.id, merged([drawn(5000, 98), drawn(5000, 99, label=1)]))
     state = looked(store, record, 0, drawn(5000, 1, 1.6))
-    assert state.drift is not None
     page = api.get(f"/ui/monitors/{record.name}").raise_for_status().text
-    assert state.drift.message.removeprefix("since ") in page
+    assert known(state.drift).message.removeprefix("since ") in page
     assert 'id="acknowledge-drift"' in page
     assert "event rate without labels" in page

@@ -269,7 +269,7 @@ def _shifted(n: int, seed: int, share: float) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _store(api: httpx.Client, **arrays: Any) -> str:
-    body = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
+    body = {name: column.tolist() if isinstance(column, np.ndarray) else column for name, column in arrays.items()}
     return str(api.post("/batches", json=body).raise_for_status().json()["id"])
 
 
@@ -330,9 +330,8 @@ def test_many_weighted_rows_are_refused(api: httpx.Client) -> None:
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
     stored = api.post("/batches", content=body.getvalue(), headers={"Content-Type": "application/x-npz"})
-    answer = api.get("/monitors/inbox", params={"reference": stored.raise_for_status().json()["id"]})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0] == {
+    answer = body_of(api.get("/monitors/inbox", params={"reference": stored.raise_for_status().json()["id"]}), 422)
+    assert answer["errors"][0] == {
         "parameter": "reference",
         "detail": "must have at most 200,000 rows; store a random sample of them",
     }
@@ -405,6 +404,5 @@ def test_a_monitor_of_regression_takes_no_weighted_rows(api: httpx.Client) -> No
     )
     assert created.status_code == 201, created.text
     _, p, y = _shifted(300, 27, 0.5)
-    answer = api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == "reference"
+    answer = body_of(api.get("/monitors/inbox", params={"reference": _store(api, predictions=p, labels=y)}), 422)
+    assert answer["errors"][0]["parameter"] == "reference"

@@ -48,8 +48,8 @@ def ledger(store: Store) -> Ledger:
     return monitored(store, bucket=3600)
 
 
-def event(kind: str, data: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
-    fields = {"specversion": "1.0", "id": name, "source": "/tests", "type": f"com.calibrant.{kind}", "data": data}
+def event(kind: str, rows: Any, name: str = "e1", **attributes: Any) -> dict[str, Any]:
+    fields = {"specversion": "1.0", "id": name, "source": "/tests", "type": f"com.calibrant.{kind}", "data": rows}
     return fields | attributes
 
 
@@ -173,7 +173,7 @@ def test_the_open_inference_protocol_has_outputs_of_which_one_is_taken(ledger: L
 
 
 @pytest.mark.parametrize(
-    "data",
+    "answer",
     [
         {"data": {"names": ["proba"], "ndarray": [[0.4378]]}, "meta": {}},
         {"data": {"tensor": {"shape": [1, 1], "values": [0.4378]}}},
@@ -181,9 +181,9 @@ def test_the_open_inference_protocol_has_outputs_of_which_one_is_taken(ledger: L
     ],
 )
 def test_seldon_logs_its_answers_under_the_id_of_the_request(
-    ledger: Ledger, api: httpx.Client, data: dict[str, Any]
+    ledger: Ledger, api: httpx.Client, answer: dict[str, Any]
 ) -> None:
-    assert answered(post(api, data, SELDON)) == {"accepted": 1}
+    assert answered(post(api, answer, SELDON)) == {"accepted": 1}
     assert labelled(api, SELDON["ce-requestid"]) == 1
 
 
@@ -193,11 +193,12 @@ def test_mlserver_states_an_older_version_of_the_same_headers(ledger: Ledger, ap
 
 
 @pytest.mark.parametrize(
-    "data", [b"\xff", {"outputs": []}, {"predictions": {"a": 1}}, {"data": {"strData": "x"}}, {"error": "away"}, [0.5]]
+    "answer",
+    [b"\xff", {"outputs": []}, {"predictions": {"a": 1}}, {"data": {"strData": "x"}}, {"error": "away"}, [0.5]],
 )
-def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: httpx.Client, data: Any) -> None:
-    answer = answered(post(api, data, KSERVE))
-    assert (answer["refused"], answer["refusals"][0]["code"]) == (1, "unreadable")
+def test_an_answer_without_predictions_is_one_refused_row(ledger: Ledger, api: httpx.Client, answer: Any) -> None:
+    counts = answered(post(api, answer, KSERVE))
+    assert (counts["refused"], counts["refusals"][0]["code"]) == (1, "unreadable")
     assert ledger.totals() == {"refused": 1}
 
 
@@ -241,7 +242,7 @@ def test_a_body_without_events_is_refused(ledger: Ledger, api: httpx.Client) -> 
 
 
 @pytest.mark.parametrize(
-    ("headers", "data"),
+    ("headers", "answer"),
     [
         (KSERVE, {"outputs": [{"name": "p", "shape": [2, 2], "datatype": "FP32", "data": [0.88, 0.12, 0.19, 0.81]}]}),
         (KSERVE, {"predictions": [[0.88, 0.12], [0.19, 0.81]]}),
@@ -249,10 +250,10 @@ def test_a_body_without_events_is_refused(ledger: Ledger, api: httpx.Client) -> 
     ],
 )
 def test_two_columns_of_a_binary_model_are_monitored_by_the_second(
-    store: Store, api: httpx.Client, headers: dict[str, str], data: Any
+    store: Store, api: httpx.Client, headers: dict[str, str], answer: Any
 ) -> None:
     ledger = monitored(store, n_classes=2, reduction="class:1", retention=1000 * 86_400, bucket=86_400)
-    assert answered(post(api, data, headers)) == {"accepted": 2}
+    assert answered(post(api, answer, headers)) == {"accepted": 2}
     name = headers.get("ce-requestid", headers["ce-id"])
     assert labelled(api, f"{name}/0", f"{name}/1") == 2
     tally = ledger.buckets.tally(0, 2**31)

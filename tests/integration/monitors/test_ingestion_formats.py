@@ -24,6 +24,7 @@ from tests.body_formats import (
     columns_of,
 )
 from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
+from tests.known import known
 from tests.packed import arrow, npz, parquet
 
 N = 600
@@ -106,8 +107,7 @@ def test_rows_in_any_format_are_the_same_rows(store: Store, api: httpx.Client, k
         assert len(tally.of_group(index)) == sum(row["group"] == group for row in accepted)
     assert tally.p_sum.sum() == pytest.approx(sum(row["prediction"] for row in accepted), abs=1e-9)
     event = tally.event()
-    assert event.w is not None
-    assert (len(tally), event.w @ event.y) == (N - 4, sum(row["label"] for row in accepted))
+    assert (len(tally), known(event.w) @ event.y) == (N - 4, sum(row["label"] for row in accepted))
 
 
 @pytest.mark.parametrize("kind", WRITE_ROWS)
@@ -126,8 +126,7 @@ def test_vectors_in_any_format_are_the_same_vectors(store: Store, api: httpx.Cli
         assert answered(answer)["joined"] == 40
     event = ledger.buckets.tally(0, 2**31).event()
     ranked = np.argsort(-vectors, axis=1)[:, 1]
-    assert event.w is not None
-    assert event.w @ event.y == len(bodies) * np.count_nonzero(ranked == labels)
+    assert known(event.w) @ event.y == len(bodies) * np.count_nonzero(ranked == labels)
     assert counted(ledger) == 40 * len(bodies)
 
 

@@ -10,6 +10,7 @@ from backend.store.monitors.ids import Ids, padded
 from backend.store.monitors.ledger import SLOTS, RowChanges
 from backend.store.store import Store
 from tests.integration.monitors.stored import HORIZON, NOW, change, ledger_of, tally
+from tests.known import known
 
 SLOT = HORIZON / SLOTS
 #: Seconds for which an id is known at most: the horizon, the skew and a minute, and a slot.
@@ -29,8 +30,7 @@ def test_rows_that_are_new_are_written_and_counted(store: Store) -> None:
 def test_nothing_of_a_change_is_written_where_one_row_is_not_as_expected(store: Store) -> None:
     ledger = ledger_of(store)
     ledger.commit(change([b"one", b"two"]))
-    conflict = ledger.commit(change([b"new", b"two", b"newer", b"new"], b"P"))
-    assert conflict is not None
+    conflict = known(ledger.commit(change([b"new", b"two", b"newer", b"new"], b"P")))
     assert (conflict.indices.tolist(), conflict.entries) == ([1, 3], [b"J1", None])
     assert (ledger.known(), ledger.totals(), len(ledger.buckets.tally(0, 9))) == (2, {"joined": 2}, 2)
     assert ledger.entries(Ids.of([b"new"])) == [None]
@@ -40,8 +40,7 @@ def test_an_entry_changes_only_from_what_was_read(store: Store) -> None:
     ledger = ledger_of(store)
     ledger.commit(change([b"a", b"b"], b"P\x00\x01\x00"))
     assert ledger.commit(change([b"a", b"b"], b"J", b"P\x00\x01")) is None
-    again = ledger.commit(change([b"a"], b"J", b"P\x00\x01"))
-    assert again is not None
+    again = known(ledger.commit(change([b"a"], b"J", b"P\x00\x01")))
     assert again.entries == [b"J"]
     assert ledger.commit(change([b"a"], None, b"J")) is None
     assert ledger.entries(Ids.of([b"a", b"b"])) == [None, b"J"]
@@ -75,14 +74,12 @@ def test_ids_are_forgotten_a_piece_at_a_time_once_their_horizon_has_passed(store
     # A row may be named as from the end of the skew, and clocks differ.
     assert ledger.due_slots(NOW + HORIZON + 300 + 60 - 1) == []
     (slot,) = ledger.due_slots(NOW + LIFE)
-    pieces = ledger.oldest(slot)
-    assert pieces is not None
+    pieces = known(ledger.oldest(slot))
     assert pieces.ids.strings() == [b"a", b"b", b"c"]
     forget = RowChanges(pieces.ids, padded([b"P"] * 3, 40), None, NOW, totals={"expired": 3}, forgets=pieces)
     assert ledger.commit(forget) is None
     assert (ledger.known(), ledger.totals()["expired"], ledger.oldest(slot)) == (1, 3, None)
-    stale = ledger.commit(forget)
-    assert stale is not None
+    stale = known(ledger.commit(forget))
     assert not len(stale.indices)
     assert ledger.due_slots(NOW + LIFE) == []
 

@@ -43,6 +43,7 @@ from tests.integration.monitors.streams import (
     rows,
     standing_of,
 )
+from tests.known import known
 
 THRESHOLD = {
     "kind": "threshold",
@@ -72,12 +73,13 @@ def test_a_drifting_stream_raises_one_alarm_that_every_hook_receives(store: Stor
     for hour in range(5, 10):
         state = looked(store, record, hour, rows(1000, hour, shift=0.6))
     assert (state.status, state.alarms, state.rows) == ("alarm", 1, 10_000)
-    evidence = state.evidence
-    assert evidence is not None
+    evidence = known(state.evidence)
     assert evidence.largest >= evidence.bound > 0.0
     assert (evidence.delta > 0.0, "too low" in evidence.description) == (True, True)
-    assert evidence.since is not None
-    assert abs(np.datetime64(evidence.since[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR)) <= HOUR
+    assert (
+        abs(np.datetime64(known(evidence.since)[:-1]).astype("datetime64[s]").astype(float) - (BEGAN + 5 * HOUR))
+        <= HOUR
+    )
     assert types(store, record) == ["raised"]
     deliveries = Deliveries(store.redis, store.keys, record.id).page(PageRequest(10), status=None, hook=None).items
     assert sorted(delivery.hook for delivery in deliveries) == ["a", "b"]
@@ -148,9 +150,7 @@ def test_a_threshold_compares_the_reported_lower_end(store: Store, measure: str)
     tally = rows(5000, 0, shift=0.3)
     state = looked(store, record, 0, tally)
     reading = read_rows(tally, record, ReadingsCache(), intervals=True).measures[measure]
-    assert state.threshold is not None
-    assert reading.interval is not None
-    assert state.threshold.value == reading.interval[0]
+    assert known(state.threshold).value == known(reading.interval)[0]
 
 
 def test_removed_rules_remove_their_alarms(store: Store) -> None:
@@ -233,10 +233,9 @@ def test_a_look_measures_only_rows_since_the_last_look(store: Store) -> None:
         latest = read_latest(store.redis)["default", record.id]["windows"]["hours"]
         expected = answers(read_requests(["ece", "ks", "log-loss"]), event_of(whole, "binary"), PLAIN)
         assert (latest["rows"], latest["coverage"]) == (len(whole), 1.0)
-        assert latest["measures"] == {key: pytest.approx(result.value) for key, result in expected.items()}
+        assert latest["measures"] == {key: pytest.approx(measure.value) for key, measure in expected.items()}
         own = answers(read_requests(["ece"]), event_of(whole.of_group(2), "binary"), PLAIN)["ece"]
-        assert state.threshold is not None
-        assert state.threshold.value == pytest.approx(own.value)
+        assert known(state.threshold).value == pytest.approx(own.value)
 
 
 def test_a_look_leaves_the_latest_values(store: Store) -> None:

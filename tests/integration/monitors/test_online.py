@@ -42,6 +42,7 @@ from schemas.monitors import MonitorRecord
 from tests.integration.monitors.stored import monitor
 from tests.integration.monitors.streams import BEGAN, HOUR, actions_of, entries_of, events_of, pour, rows, standing_of
 from tests.integration.monitors.test_recalibrating import champion
+from tests.known import known
 
 
 def online(store: Store, *, map: str | None = None, **asked: Any) -> MonitorRecord:
@@ -64,9 +65,7 @@ def hours(store: Store, record: MonitorRecord, first: int, last: int, *, shift: 
 
 
 def progress(store: Store, record: MonitorRecord) -> OnlineStanding:
-    standing = standing_of(store, record).online
-    assert standing is not None
-    return standing
+    return known(standing_of(store, record).online)
 
 
 def state(store: Store, record: MonitorRecord) -> OnlineMap:
@@ -401,8 +400,7 @@ def test_online_maps_of_tenants_are_separate(store: Store) -> None:
 def test_the_answer_has_the_weights_and_the_rounds(store: Store) -> None:
     record = online(store, level=0.999999)
     now = hours(store, record, 0, 7)
-    reading = MonitorReader(store.redis, store.keys, record, MonitorCache()).online()
-    assert reading is not None
+    reading = known(MonitorReader(store.redis, store.keys, record, MonitorCache()).online())
     assert (reading.rounds, reading.rows, len(reading.weights)) == (7, 2100, 23)
     assert reading.counted_until == BEGAN + 7 * HOUR
     assert reading.next_at == pytest.approx(BEGAN + 6 * HOUR + 1 + 6 * HOUR)

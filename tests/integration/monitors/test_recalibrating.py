@@ -30,6 +30,7 @@ from schemas.maps import FitSpec
 from schemas.monitor_alarms import AuditEntry, Occasion
 from schemas.monitors import MonitorRecord
 from tests.integration.monitors.streams import BEGAN, HOUR, begun, entries_of, events_of, pour, rows, standing_of
+from tests.known import known
 
 NOW = BEGAN + HOUR
 
@@ -83,8 +84,7 @@ def test_auto_moves_the_alias_to_a_challenger_that_mends_the_rows(store: Store) 
     assert (alias.version, challenger.version, challenger.reduction) == (1, 1, "binary")
     assert 15_500 < (challenger.n or 0) < 16_500
     assert challenger.tags["monitor"] == "m"
-    gained = entries(store, record)[0].found
-    assert gained is not None
+    gained = known(entries(store, record)[0].found)
     assert 0.0 < (gained.low or 0.0) < (gained.gain or 0.0) < (gained.high or 0.0)
     # Log-odds are 1 too low, and the map adds as much.
     p = np.array([0.2, 0.5, 0.8])
@@ -115,8 +115,7 @@ def test_a_bare_name_refers_to_the_challenger_only_after_promotion(store: Store)
     live = champion(store, "m")
     record = alarmed(store, "propose", map="m@champion")
     recalibrate_at(store, record, NOW)
-    proposal = standing_of(store, record).proposal
-    assert proposal is not None
+    proposal = known(standing_of(store, record).proposal)
     assert proposal.found.champion == live
     assert store.maps.get("m").id == live
     for _ in range(2):  # as of a process that died before it noted that it was done
@@ -226,8 +225,7 @@ def test_a_proposal_is_rejected_and_its_map_stays_without_a_name(store: Store) -
     reject(store, record, "ben", NOW + 5)
     assert actions(store, record) == ["challenger-proposed", "proposal-rejected"]
     assert entries(store, record)[-1].who == "ben"
-    rejected = entries(store, record)[-1].found
-    assert rejected is not None
+    rejected = known(entries(store, record)[-1].found)
     assert store.maps.get(rejected.challenger or "").name is None
     assert store.maps.versions("m") == []
     with pytest.raises(UnknownProposal):

@@ -40,7 +40,8 @@ from tests.body_formats import ARROW, NDJSON, NPZ
 from tests.commands import invoked, succeeded
 from tests.integration.monitors.monitored import answered, new_monitor, send, window_of
 from tests.integration.monitors.streams import actions_of, entries_of, standing_of
-from tests.integration.responses import patched
+from tests.integration.responses import body_of, patched
+from tests.known import known
 from tests.packed import arrow, npz
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
@@ -157,9 +158,8 @@ def test_an_invalid_row_is_refused_alone(http: httpx.Client, kind: str, row: dic
 )
 def test_refusals_of_arrays_name_the_parts_of_forecasts(http: httpx.Client, kind: str, expected: str) -> None:
     body = npz(predictions=np.zeros(3), labels=np.zeros(3))
-    answer = http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ})
-    assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"pointer": "/predictions", "detail": expected}]
+    answer = body_of(http.post(f"{of_kind(http, kind)}/rows", content=body, headers={"Content-Type": NPZ}), 422)
+    assert answer["errors"] == [{"pointer": "/predictions", "detail": expected}]
 
 
 def test_nan_and_infinity_refuse_their_row(http: httpx.Client) -> None:
@@ -262,9 +262,7 @@ def test_an_invalid_definition_names_its_field(
     http: httpx.Client, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
     body = {"name": "r", "prediction_kind": "regression", "forecast": KINDS["normal"]} | changes
-    answer = http.post("/monitors", json=body)
-    assert answer.status_code == 422, answer.text
-    problem = answer.json()
+    problem = body_of(http.post("/monitors", json=body), 422)
     assert problem["type"].endswith(code), problem
     assert pointer in [error["pointer"].removeprefix("#") for error in problem["errors"]], problem
 
@@ -345,8 +343,7 @@ def test_an_alarm_says_what_is_wrong_in_words(store: Store) -> None:
     states = standings.read().rules
     assert [states[name].status for name in ("evidence", "threshold")] == ["alarm", "alarm"]
     share = 100 * np.mean(np.abs(y) <= 0.6 * ndtri(0.95))
-    words = states["evidence"].evidence
-    assert words is not None
+    words = known(states["evidence"].evidence)
     assert words.description == f"forecasts are too narrow: 90 % intervals contain {share:.3g} % of outcomes"
     raised = {
         event.data.rule: event.data
@@ -381,14 +378,12 @@ def test_forecasts_without_outcomes_expire(store: Store) -> None:
 def test_the_client_creates_sends_and_reads(client: Calibrant) -> None:
     name = new_id("monitor").replace("_", "-").lower()
     created = client.create_monitor(name, prediction_kind="regression", forecast={"kind": "interval", "level": 0.9})
-    assert created.forecast is not None
-    assert (created.prediction_kind, created.forecast.level) == ("regression", 0.9)
+    assert (created.prediction_kind, known(created.forecast).level) == ("regression", 0.9)
     ids, forecasts = ["a", "b", "c"], np.array([[-1.0, 1.0]] * 3)
     assert client.send_predictions(name, ids, forecasts).accepted == 3
     assert client.send_labels(name, ids, np.array([0.25, 1.5, -0.5])).joined == 3
     assert client.send_rows(name, forecasts, np.array([0.1, 0.2, 7.5])).joined == 3
-    pit = client.monitor(name).windows[0].pit
-    assert pit is not None
+    pit = known(client.monitor(name).windows[0].pit)
     assert pit.count == [0, 4, 2]
     assert pit.intervals[0].share == pytest.approx(4 / 6)
 
@@ -401,8 +396,7 @@ def test_the_client_sends_forecasts_by_name(client: Calibrant) -> None:
     assert client.send_rows(name, {"mean": mean, "std": std}, observed).joined == 3
     assert client.send_predictions(name, ["a", "b", "c"], by_variance).accepted == 3
     assert client.send_labels(name, ["a", "b", "c"], observed).joined == 3
-    pit = client.monitor(name).windows[0].pit
-    assert pit is not None
+    pit = known(client.monitor(name).windows[0].pit)
     assert sorted(count for count in pit.count if count) == [2, 2, 2]
     assert client.send_rows(name, {"mean": mean, "std": -std}, observed).refused == 3
     wrongs: list[dict[str, Any]]
@@ -520,8 +514,7 @@ def test_an_alarm_has_a_challenger_that_widens_forecasts(store: Store, kind: str
         "quantile-recalibration",
         1,
     )
-    assert made_map.accepts is not None
-    assert made_map.accepts.kind == kind
+    assert known(made_map.accepts).kind == kind
     assert made_map.tags["monitor"] == "m"
     fitted = load_distribution(made_map.document)
     y = np.random.default_rng(3).normal(size=4000)

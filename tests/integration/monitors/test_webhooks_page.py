@@ -55,7 +55,7 @@ def test_a_delivery_verifies_with_either_secret(is_genuine: Check, got: Got) -> 
 
 def test_a_changed_old_or_foreign_delivery_does_not_verify(is_genuine: Check, got: Got) -> None:
     def changed(**headers: str) -> Mapping[str, str]:
-        return {**got.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return {**got.headers, **{name.replace("_", "-"): text for name, text in headers.items()}}
 
     assert not is_genuine(new_secret(), got.headers, got.body)
     assert not is_genuine(NEW, got.headers, got.body + b" ")
@@ -91,7 +91,7 @@ def test_the_package_refuses_a_changed_old_or_foreign_delivery(verified: Callabl
         (NEW, got.headers, got.body + b" "),
         (NEW, {**got.headers, "webhook-id": "event_1"}, got.body),
         (NEW, {**got.headers, "webhook-timestamp": old}, got.body),
-        (NEW, {name: value for name, value in got.headers.items() if name != "webhook-signature"}, got.body),
+        (NEW, {name: text for name, text in got.headers.items() if name != "webhook-signature"}, got.body),
     ):
         with pytest.raises(WebhookVerificationError):
             verified(secret, headers, body)

@@ -11,7 +11,6 @@ import calibrant
 from calibrant.averaging.fitting import fit_averaged
 from calibrant.averaging.process import fit_process, hypotheses
 from calibrant.core.cells import SortedRows, sort_rows
-from calibrant.core.errors import InvalidOption, OneClass, TooFewRows
 from calibrant.core.logistic import fit_logistic, product
 from calibrant.maps.averaged import table_knots, tabulate
 from calibrant.piecewise.fitting import fit_piecewise
@@ -169,12 +168,3 @@ def test_logits_whose_probabilities_round_to_0_are_averaged_like_those_of_100(fa
     assert far_gain == pytest.approx(near_gain, abs=1e-3)
     near_values, far_values = (of.apply([1.0, 2.0, -1.0]) for of in maps)
     np.testing.assert_allclose(far_values, near_values, atol=1e-3)
-
-
-def test_unfittable_rows_are_refused() -> None:
-    with pytest.raises(TooFewRows):
-        calibrant.fit("averaged", [0.1] * 9, [0, 1, 0, 1, 0, 1, 0, 1, 0])
-    with pytest.raises(OneClass):
-        calibrant.fit("averaged", [0.1] * 20, [1] * 20)
-    with pytest.raises(InvalidOption):
-        calibrant.fit("averaged", [0.1] * 20, [0, 1] * 10, folds=1)

@@ -10,7 +10,7 @@ import calibrant
 from calibrant.averaging.members import Member, MemberRows, isotonic_member, rows_of, temperature_member
 from calibrant.averaging.pooling import log_pool, mixture_by_em
 from calibrant.averaging.vectors import average_of, combine, fit_averaged_vector
-from calibrant.core.errors import InvalidOption, NotConverged, OneClass, TooFewRows
+from calibrant.core.errors import InvalidOption, NotConverged
 from calibrant.core.reductions import Vector
 from calibrant.maps.ensemble import Ensemble, VectorIdentity
 from calibrant.maps.transforms import Transform
@@ -170,16 +170,6 @@ def test_the_pool_and_the_mixture_find_the_better_part() -> None:
     weights = mixture_by_em(parts, w)
     assert weights.sum() == pytest.approx(1.0)
     assert weights[0] > 0.9
-
-
-def test_unfittable_rows_are_refused_with_their_reason() -> None:
-    p = np.full((4, 3), 1 / 3)
-    with pytest.raises(TooFewRows):
-        calibrant.fit("averaged", p, [0, 1, 2, 0])
-    with pytest.raises(OneClass):
-        calibrant.fit("averaged", np.full((10, 3), 1 / 3), [0] * 10)
-    with pytest.raises(InvalidOption):
-        calibrant.fit("averaged", np.full((10, 3), 1 / 3), [0, 1] * 5, keep_order="yes")
 
 
 def test_the_map_is_a_small_document() -> None:

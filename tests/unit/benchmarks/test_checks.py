@@ -101,9 +101,9 @@ def test_columns_with_the_same_head_are_compared_in_their_order() -> None:
     assert len(part.compare("\n".join(lines).replace("0.1 | 0.2", "0.9 | 0.2")).differences) == 1
 
 
-@pytest.mark.parametrize("value", [{"a": [1.0, {"b": 3}], "seconds": 2.0}, [float("nan"), None, "x"]])
-def test_a_stored_record_is_compared_number_by_number(value: Any) -> None:
-    assert StoredRecord("record", value, lambda: value).compare("").differences == []
+@pytest.mark.parametrize("record", [{"a": [1.0, {"b": 3}], "seconds": 2.0}, [float("nan"), None, "x"]])
+def test_a_stored_record_is_compared_number_by_number(record: Any) -> None:
+    assert StoredRecord("record", record, lambda: record).compare("").differences == []
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_the_rows_and_columns_that_are_computed_again_are_those_of_the_page(
     name: str, constants: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = importlib.import_module(CHECKED[name])
-    for constant, value in constants.items():
-        monkeypatch.setattr(module, constant, value)
+    for constant, number in constants.items():
+        monkeypatch.setattr(module, constant, number)
     parts = module.checks(None)
     for part in (parts[0], parts[-1]):
         comparison = part.compare(body(DOCS / f"{name}.md"))

@@ -31,10 +31,10 @@ def test_no_table_of_thousandths_has_a_larger_error_than_1(page: object) -> None
     assert max(numbers, default=0.0) <= 1000.0
 
 
-@pytest.mark.parametrize("value", [1.03599, -1.1, float("nan"), np.array([0.2, np.inf])])
-def test_an_impossible_figure_is_refused(value: float) -> None:
+@pytest.mark.parametrize("figure", [1.03599, -1.1, float("nan"), np.array([0.2, np.inf])])
+def test_an_impossible_figure_is_refused(figure: float) -> None:
     with pytest.raises(ImpossibleFigure, match=r"distance must be in \[-1, 1\]"):
-        possible(value, "distance")
+        possible(figure, "distance")
 
 
 def test_possible_figures_are_unchanged() -> None:
@@ -52,14 +52,14 @@ def test_possible_figures_are_unchanged() -> None:
         (laws.loss, [0.0, 7.0], [-0.1, float("inf"), float("nan")]),
         (laws.count, [0.0, 3.0, 1e6], [0.5, -1.0, float("nan"), float("inf")]),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=lambda case: getattr(case, "__name__", ""),
 )
 def test_each_law_refuses_each_impossible_number(law: object, good: list[float], bad: list[float]) -> None:
     assert callable(law)
     assert law(np.array(good), "figure") is not None
-    for value in bad:
+    for number in bad:
         with pytest.raises(ImpossibleFigure, match="figure"):
-            law(np.array([*good, value]), "figure")
+            law(np.array([*good, number]), "figure")
 
 
 def test_a_square_above_the_absolute_error_is_refused() -> None:
@@ -108,7 +108,7 @@ _PLANTED = (
 )
 
 
-@pytest.mark.parametrize(("name", "pattern", "planted"), _PLANTED, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("name", "pattern", "planted"), _PLANTED, ids=lambda case: str(case)[:20])
 def test_a_page_with_a_planted_impossible_number_is_refused(name: str, pattern: str, planted: str) -> None:
     text = (ROOT / "docs" / "benchmarks" / f"{name}.md").read_text("utf-8")
     other, count = re.subn(pattern, planted, text, count=1)
@@ -133,7 +133,7 @@ def test_tables_of_a_page_are_read_by_section() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "values"),
+    ("cell", "expected_figures"),
     [
         ("**0.1640**", [CellFigure(0.164, 0.00005)]),
         ("96.8%", [CellFigure(96.8, 0.05, percent=True)]),
@@ -144,8 +144,8 @@ def test_tables_of_a_page_are_read_by_section() -> None:
         ("-", []),
     ],
 )
-def test_numbers_of_a_cell_are_read_with_their_precision(cell: str, values: list[CellFigure]) -> None:
-    for figure, expected in zip(figures(cell), values, strict=True):
+def test_numbers_of_a_cell_are_read_with_their_precision(cell: str, expected_figures: list[CellFigure]) -> None:
+    for figure, expected in zip(figures(cell), expected_figures, strict=True):
         assert figure.value == pytest.approx(expected.value)
         assert figure.half == pytest.approx(expected.half)
         assert figure.percent == expected.percent

@@ -10,6 +10,7 @@ from benchmarks.monitors.accuracy import GOAL, compared, shaped
 from benchmarks.monitors.alarms import delay_cell
 from benchmarks.monitors.streams import Stream
 from benchmarks.monitors.watching import BUCKET, Betting, Windows
+from tests.known import known
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +22,7 @@ def test_the_watch_is_the_test_and_finds_the_error_after_it_began() -> None:
         watch.take(p, y)
         windows.take(p, y)
     assert watch.agrees()
-    alarm = watch.first(0.01)
-    assert alarm is not None
+    alarm = known(watch.first(0.01))
     assert 25_000 < alarm <= 30_000
     assert (len(watch.log_e), len(windows.p_values), windows.first(0.01)) == (60, 3, 40_000)
 
@@ -34,8 +34,7 @@ def test_a_delay_without_an_alarm_is_reported() -> None:
 
 def test_a_shape_is_read_off_its_tally_to_the_goal() -> None:
     random = np.random.default_rng(1)
-    rows = shaped("uniform", "beta1", 0.05, random)
-    assert rows is not None
+    rows = known(shaped("uniform", "beta1", 0.05, random))
     errors, apart = compared(rows, random)
     assert max(errors.values()) <= GOAL
     assert all(errors[key] <= apart[key] + 1e-7 for key in errors)

@@ -75,7 +75,7 @@ def test_separable_draws_are_left_out_of_the_other_table(monkeypatch: pytest.Mon
 
 
 def test_a_value_above_the_goal_is_bold() -> None:
-    assert [optimality.size_of(value) for value in (0.0, 3e-9, 2e-8)] == ["1e-11 or less", "3e-09", "**2e-08**"]
+    assert [optimality.size_of(gap) for gap in (0.0, 3e-9, 2e-8)] == ["1e-11 or less", "3e-09", "**2e-08**"]
 
 
 def test_no_search_for_one_piece_ends_below_the_library() -> None:

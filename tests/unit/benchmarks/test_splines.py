@@ -82,8 +82,8 @@ def test_the_page_has_the_tables_of_the_paper(record: Record) -> None:
         for event, name in (("top:2", "top-2"), ("within-top:2", "within-top-2")):
             _, _, own = text.partition(f"### {title}, {name}\n")
             measure = title.lower().removesuffix(" score")
-            value = record["temperature"][event][measure]
-            assert (f"{100 * value:.3f}" if measure == "ece" else f"{value:.4f}") in own.partition("\n###")[0], title
+            error = record["temperature"][event][measure]
+            assert (f"{100 * error:.3f}" if measure == "ece" else f"{error:.4f}") in own.partition("\n###")[0], title
     shown = f"{100 * record['temperature']['confidence']['ks']:.3f}"
     assert shown in text.partition("## Table 2")[0]
     assert "0.269 to 1.028" in text

@@ -18,7 +18,7 @@ def test_json_with_a_key_twice_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "value"),
+    ("arguments", "name", "text"),
     [
         (("evaluate", "FILE"), "--interval", "0.9_5"),
         (("evaluate", "FILE"), "--interval", " 0.95"),
@@ -32,9 +32,9 @@ def test_json_with_a_key_twice_is_refused(text: str) -> None:
     ],
 )
 def test_numbers_that_are_not_in_plain_digits_are_refused(
-    run: Run, csv: Path, arguments: tuple[str, ...], name: str, value: str
+    run: Run, csv: Path, arguments: tuple[str, ...], name: str, text: str
 ) -> None:
-    completed = run(*(csv if argument == "FILE" else argument for argument in arguments), f"{name}={value}")
+    completed = run(*(csv if argument == "FILE" else argument for argument in arguments), f"{name}={text}")
     assert completed.exit_code == 2
     assert name in completed.output
 

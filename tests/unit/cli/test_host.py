@@ -73,7 +73,7 @@ def test_the_command_ends_with_status_2_and_the_reason(
     ):
         completed = run("host", *arguments)
         assert (completed.exit_code, message in re.sub(r"[│\s]+", " ", completed.output)) == (2, True), completed.output
-    for variable, value in (("AIP_HTTP_PORT", "80x"), ("AIP_PREDICT_ROUTE", "predict")):
+    for variable, text in (("AIP_HTTP_PORT", "80x"), ("AIP_PREDICT_ROUTE", "predict")):
         with monkeypatch.context() as patched:
-            patched.setenv(variable, value)
+            patched.setenv(variable, text)
             assert run("host", spam).exit_code == 2

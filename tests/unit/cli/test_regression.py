@@ -198,9 +198,9 @@ def test_invalid_options_and_files_are_refused(
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.kind is not None])
 def test_an_option_of_a_file_for_the_other_kind_of_predictions_is_refused(name: str) -> None:
     option = OPTIONS[name]
-    value = True if option.type is bool else "stated"
+    choice = True if option.type is bool else "stated"
     with pytest.raises(BadParameter) as caught:
-        check_alone(regression=option.kind == "classes", columns={name: value})
+        check_alone(regression=option.kind == "classes", columns={name: choice})
     assert caught.value.param_hint == option.flag
     check_alone(regression=option.kind == "classes", columns={name: option.default})
 

@@ -58,7 +58,7 @@ def test_settings_are_shown_as_an_environment_file_without_the_store_and_its_pas
     assert shown["CALIBRANT_REDIS_URL"] == "redis://127.0.0.1:1/0"
     defaults = {variable_of(setting.name): setting.default for setting in settings_of(kind)}
     changed = {"CALIBRANT_QUOTA_MAPS": 7, "CALIBRANT_DRAIN_SECONDS": 3.0}
-    expected = {name: "" if value is None else str(value) for name, value in (defaults | changed).items()}
+    expected = {name: "" if setting is None else str(setting) for name, setting in (defaults | changed).items()}
     assert expected.items() <= shown.items()
 
 
@@ -168,18 +168,18 @@ def _outside() -> list[tuple[str, Setting, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "setting", "value"), _outside(), ids=str)
+@pytest.mark.parametrize(("command", "setting", "text"), _outside(), ids=str)
 def test_a_number_out_of_range_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, setting: Setting, value: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, setting: Setting, text: str
 ) -> None:
-    monkeypatch.setenv(variable_of(setting.name), value)
+    monkeypatch.setenv(variable_of(setting.name), text)
     completed = run(command, "--show-settings")
     assert completed.exit_code == 2
     assert variable_of(setting.name) in completed.output
 
 
 @pytest.mark.parametrize(
-    ("command", "name", "value", "message"),
+    ("command", "name", "text", "message"),
     [
         ("api", "cors_origins", "app.example.com", "must be origins such as https://app.example.com"),
         ("api", "cors_origins", "https://a.example.com/path", "must be origins"),
@@ -208,9 +208,9 @@ def test_a_number_out_of_range_is_refused(
     ],
 )
 def test_a_text_that_could_have_no_effect_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, name: str, value: str, message: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, name: str, text: str, message: str
 ) -> None:
-    monkeypatch.setenv(variable_of(name), value)
+    monkeypatch.setenv(variable_of(name), text)
     completed = run(command, "--show-settings")
     assert completed.exit_code == 2
     assert message in message_of(completed)

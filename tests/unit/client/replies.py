@@ -13,19 +13,19 @@ from calibrant.client.steps import Answer, Done, Item, Open, Outcome, Pause, Req
 class IngestionResult(NamedTuple):
     """What a call returned or gave, the requests that it made, and the seconds of its pauses."""
 
-    value: Any
-    items: list[Any]
+    answer: Any
+    lines: list[Any]
     requests: list[Request]
     pauses: list[float]
 
 
 def answer(status: int = 200, content: bytes = b"{}", **headers: str) -> Answer:
-    return Answer(status, httpx.Headers({name.replace("_", "-"): value for name, value in headers.items()}), content)
+    return Answer(status, httpx.Headers({name.replace("_", "-"): text for name, text in headers.items()}), content)
 
 
 def take(steps: Generator[Any, Any, Any], answers: Sequence[Any]) -> IngestionResult:
     """Take every step; the answers, lines (None: no more) and errors of ``came`` come in turn."""
-    left, items = list(answers), []
+    left, lines = list(answers), []
     requests: list[Request] = []
     pauses: list[float] = []
     outcome: Outcome = (None, None)
@@ -34,11 +34,11 @@ def take(steps: Generator[Any, Any, Any], answers: Sequence[Any]) -> IngestionRe
         if isinstance(step, Pause):
             pauses.append(step.seconds)
         elif isinstance(step, Item):
-            items.append(step.value)
+            lines.append(step.value)
         else:
             if isinstance(step, Send | Open):
                 requests.append(step.request)
             reply = left.pop(0)
             outcome = (None, reply) if isinstance(reply, httpx.TransportError) else (reply, None)
     assert not left
-    return IngestionResult(step.value, items, requests, pauses)
+    return IngestionResult(step.value, lines, requests, pauses)

@@ -114,7 +114,7 @@ def test_a_document_of_a_union_is_read_as_its_kind() -> None:
     event = {"id": "e", "type": "monitor.test", "timestamp": "t"}
     alarm = {"monitor": "m", "rule": "r", "kind": "evidence", "rows": 3}
     alarms = [alarm, {"monitor": "m", "hook": "h"}, {"monitor": "m", "rule": None, "rows": 3, "later": 1}]
-    assert [decode(MonitorEvent, event | {"data": data}).data for data in alarms] == [
+    assert [decode(MonitorEvent, event | {"data": alarm}).data for alarm in alarms] == [
         AlarmData(monitor="m", rule="r", kind="evidence", rows=3),
         HookTestData(monitor="m", hook="h"),
         RecalibrationData(monitor="m", rows=3),

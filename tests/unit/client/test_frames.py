@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import calibrant
 from calibrant.client import Calibrant, UnusableRows
 from calibrant.client.frames import given_back, labels_of, names_of, numbers_of, split_rows
 from calibrant.client.packing import pack, unpack
+from tests.commands import printed_by
 
 P, PROBS = [0.25, 0.5, 1.0], [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
 INDEX = pd.Index(["a", "b", "c"])
@@ -162,8 +161,7 @@ def test_using_the_client_imports_no_library_of_frames() -> None:
         "split_rows({'predictions': [0.5], 'labels': [1], 'groups': ['a']})\n"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'torch', 'service', 'scipy'} & set(sys.modules)))"
     )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed.stdout.strip() == "[]"
+    assert printed_by(code).strip() == "[]"
 
 
 def test_an_argument_that_a_call_does_not_have_is_explained() -> None:

@@ -15,6 +15,7 @@ from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.cross_fitting import Training, out_of_fold_predictions
 from calibrant.measures.intervals import Resampling
+from tests.known import known
 
 RANDOM = np.random.default_rng(2)
 TRUE = RANDOM.random(4000)
@@ -60,14 +61,11 @@ def test_a_weight_of_two_is_the_row_twice_in_what_is_ranked() -> None:
 
 def test_rankings_start_with_the_best_and_separate_gross_errors() -> None:
     measures = _compare().measures
-    assert measures["brier"].ranking is not None
-    assert measures["brier"].ranking[-1] == RAW
+    assert known(measures["brier"].ranking)[-1] == RAW
     assert measures["ece"].of == "debiased"
-    assert measures["ece"].indistinguishable is not None
-    assert RAW not in measures["ece"].indistinguishable
+    assert RAW not in known(measures["ece"].indistinguishable)
     assert measures["ks-end"].ranking is None
-    assert measures["auroc"].ranking is not None
-    assert measures["auroc"].ranking[0] != "isotonic", "isotonic ties lose a little of the area"
+    assert known(measures["auroc"].ranking)[0] != "isotonic", "isotonic ties lose a little of the area"
 
 
 def test_plain_values_are_compared_if_they_are_wanted() -> None:
@@ -97,14 +95,12 @@ def test_a_map_on_the_rows_of_its_fit_has_no_p_value_but_a_cross_fitted_improvem
     assert (platt.in_sample, isotonic.in_sample) == (True, False)
     assert platt.measures["ks"].p_value is None
     assert isotonic.measures["ks"].p_value is not None
-    assert platt.improvement is not None
-    assert platt.improvement["brier"].definition["cross_fitted"] is True
+    assert known(platt.improvement)["brier"].definition["cross_fitted"] is True
     pairs = {pair.between: pair for pair in comparison.measures["ece"].pairs}
     assert pairs[("platt", "isotonic")].p_value is None
     assert pairs[("platt", "isotonic")].interval is None
     assert pairs[(RAW, "isotonic")].p_value is not None
-    assert comparison.measures["ece"].indistinguishable is not None
-    assert "platt" not in comparison.measures["ece"].indistinguishable
+    assert "platt" not in known(comparison.measures["ece"].indistinguishable)
 
 
 def test_out_of_fold_predictions_are_of_maps_that_were_not_fitted_to_the_row() -> None:
@@ -124,23 +120,19 @@ def test_a_single_map_on_its_own_rows_is_reported_as_in_sample() -> None:
     evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=_training())
     seen = evaluation.run(evaluation.check(batch))
     assert seen.in_sample is True
-    assert seen.after is not None
-    assert seen.after["ks"].p_value is None
+    assert known(seen.after)["ks"].p_value is None
     assert seen.measures["ks"].p_value is not None
-    assert seen.improvement is not None
-    assert seen.improvement["log-loss"].definition["cross_fitted"] is True
+    assert known(seen.improvement)["log-loss"].definition["cross_fitted"] is True
     unseen = evaluation.run(evaluation.check(read_batch(P[UNSEEN], Y[UNSEEN])))
     assert unseen.in_sample is False
-    assert unseen.after is not None
-    assert unseen.after["ks"].p_value is not None
+    assert known(unseen.after)["ks"].p_value is not None
 
 
 def test_a_fit_that_cannot_be_repeated_has_no_improvement_in_sample() -> None:
     batch = read_batch(P[FIT], Y[FIT])
     fitted = calibrant.fit("platt", P[FIT], Y[FIT])
     evaluation = Evaluation(read_requests(["ks"]), map=fitted, training=Training(digest(batch)))
-    improvements = evaluation.run(evaluation.check(batch)).improvement
-    assert improvements is not None
+    improvements = known(evaluation.run(evaluation.check(batch)).improvement)
     assert improvements["brier"].value is None
     assert improvements["brier"].problem == "no value: the map was fitted to these rows, and the fit cannot be repeated"
 
@@ -220,12 +212,10 @@ def test_a_map_on_its_own_rows_is_shown_with_its_cross_fitted_value() -> None:
     held_out = calibrant.fit("platt", P[UNSEEN], Y[UNSEEN])
     measures = ["ece", "brier"]
     comparison = calibrant.compare(P[FIT], Y[FIT], [fitted, held_out], measures=measures, resamples=100)
-    alone = calibrant.evaluate(P[FIT], Y[FIT], map=fitted, measures=measures).after
-    assert alone is not None
+    alone = known(calibrant.evaluate(P[FIT], Y[FIT], map=fitted, measures=measures).after)
     frame = comparison.to_frame().set_index(["contestant", "measure"])
     for key in measures:
-        again = alone[key].parts["cross_fitted"]
-        assert again is not None
+        again = known(alone[key].parts["cross_fitted"])
         assert comparison.contestants[1].measures[key].parts["cross_fitted"] == again
         assert frame.loc[("isotonic", key), "cross_fitted"] == again
     assert frame["cross_fitted"].isna().sum() == 4

@@ -76,11 +76,11 @@ def test_batches_of_two_errors_that_resamples_seldom_share_have_no_interval() ->
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
+    ("option", "choice"),
     [("over", "points"), ("over", None), ("resamples", 99), ("resamples", 1e3), ("seed", -1), ("level", 1.0)],
 )
-def test_a_bad_option_of_a_law_is_named(option: str, value: object) -> None:
-    bad: Any = {option: value}
+def test_a_bad_option_of_a_law_is_named(option: str, choice: object) -> None:
+    bad: Any = {option: choice}
     with refused_at(f"/{option}", InvalidOption):
         power_law([Point(0.1, 0.02)], **bad)
 

@@ -16,6 +16,7 @@ from scipy.stats import norm, ttest_rel
 import calibrant
 from calibrant.client.frames import split_models
 from calibrant.comparison.pairs import Pair, holm, rank_intervals
+from tests.known import known
 
 RANDOM = np.random.default_rng(7)
 N = 800
@@ -105,8 +106,7 @@ def test_the_brier_score_ranks_if_a_label_that_occurred_had_probability_0() -> N
 
 def test_intervals_of_ranks_follow_from_those_of_the_pairs() -> None:
     comparison = calibrant.compare(MODELS, Y)
-    assert comparison.ranks is not None
-    for name, (low, high) in comparison.ranks.items():
+    for name, (low, high) in known(comparison.ranks).items():
         signs = []
         for pair in comparison["log-loss"].pairs:
             if name in pair.between and pair.interval is not None:
@@ -131,8 +131,7 @@ def test_all_ranks_of_equal_models_are_covered_in_nearly_all_samples() -> None:
         true = random.random(300)
         y = (random.random(300) < true).astype(int)
         models = {str(k): np.clip(true + random.normal(0.0, 0.1, 300), 0.01, 0.99) for k in range(3)}
-        ranks = calibrant.compare(models, y, measures=["brier"], rank_by="brier", resamples=100).ranks
-        assert ranks is not None
+        ranks = known(calibrant.compare(models, y, measures=["brier"], rank_by="brier", resamples=100).ranks)
         covered += all(low == 1 for low, _ in ranks.values())
     assert covered >= 0.93 * 400
 
@@ -199,8 +198,7 @@ def test_each_group_is_the_comparison_of_its_rows() -> None:
 
 def test_a_group_with_one_label_is_compared_by_what_is_defined() -> None:
     groups = np.where(Y == 1, "events", "others")
-    groups_compared = calibrant.compare(MODELS, Y, groups=groups).groups
-    assert groups_compared is not None
+    groups_compared = known(calibrant.compare(MODELS, Y, groups=groups).groups)
     assert groups_compared["events"].ranking is not None
     assert groups_compared["events"].contestants[0]["auroc"].problem is not None
     assert groups_compared["events"]["auroc"].pairs == ()
@@ -217,8 +215,7 @@ def test_frequency_weights_are_rows_and_importance_weights_use_students_distribu
             assert pair.p_value == pytest.approx(again.p_value, rel=1e-6)
     heavy = np.where(np.arange(N) < 20, 50.0, 1.0)
     importance = calibrant.compare(MODELS, Y, weights=heavy, measures=["brier"])["brier"].pairs[1]
-    assert importance.p_value is not None
-    assert 0.0 < importance.p_value <= 1.0
+    assert 0.0 < known(importance.p_value) <= 1.0
 
 
 def test_rows_of_clusters_are_summed_before_they_are_compared() -> None:
@@ -330,8 +327,7 @@ def test_maps_are_ranked_by_a_score_if_one_is_named() -> None:
     assert comparison.ranking == comparison["brier"].ranking
     assert comparison["ece"].ranking is not None, "maps of one model are ranked by each measure"
     groups = np.where(np.arange(N) % 2, "a", "b")
-    parts = calibrant.compare(fresh**2, y, maps, groups=groups, measures=["brier"]).groups
-    assert parts is not None
+    parts = known(calibrant.compare(fresh**2, y, maps, groups=groups, measures=["brier"]).groups)
     assert [contestant.name for contestant in parts["a"].contestants] == ["uncalibrated", "platt", "isotonic"]
 
 

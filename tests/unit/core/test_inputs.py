@@ -18,6 +18,7 @@ from calibrant.core.inputs import read_rows
 from calibrant.evaluation import Evaluation
 from calibrant.io.files import read_sheet
 from calibrant.reports.panel import group_diagrams
+from tests.known import known
 from tests.rows import draw_classes, draw_event
 
 P, Y = [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]
@@ -47,8 +48,7 @@ def test_rows_of_every_type_give_the_same_batch(convert: Any) -> None:
     rows = read_rows(convert(P), convert(Y), weights=convert([1.0, 2.0, 1.0, 1.0]), weights_kind="frequency")
     np.testing.assert_allclose(rows.batch.predictions.given, P, atol=1e-7)
     assert rows.batch.labels.tolist() == Y
-    assert rows.batch.weights is not None
-    assert rows.batch.weights.tolist() == [1, 2, 1, 1]
+    assert known(rows.batch.weights).tolist() == [1, 2, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -413,8 +413,7 @@ def test_an_evaluation_on_the_rows_of_the_fit_says_so_and_is_cross_fitted() -> N
     fitted = calibrant.load(calibrant.fit("isotonic", p, y).to_document())
     report = calibrant.evaluate(p, y, map=fitted, measures=["brier"], interval=0.95)
     assert report.in_sample
-    assert report.improvement is not None
-    assert report.improvement["brier"].definition["cross_fitted"]
+    assert known(report.improvement)["brier"].definition["cross_fitted"]
     compared = calibrant.compare(p, y, [fitted, fitted], measures="brier", resamples=100)
     assert [contestant.name for contestant in compared.contestants] == ["uncalibrated", "isotonic", "isotonic-2"]
     assert compared.measures["brier"].ranking == ("uncalibrated",)
@@ -512,8 +511,7 @@ def test_words_of_booleans_are_labels_as_in_files(words: str) -> None:
     assert read_rows(P, labels).batch.labels.tolist() == Y
     content = "p,y\n" + "".join(f"{p},{label}\n" for p, label in zip(P, labels, strict=True))
     sheet = read_sheet(BytesIO(content.encode()), name="a.csv", max_rows=None)
-    assert sheet.labels is not None
-    assert sheet.labels.tolist() == Y
+    assert known(sheet.labels).tolist() == Y
 
 
 def test_labels_of_several_columns_have_a_remedy() -> None:

@@ -21,6 +21,7 @@ from calibrant.core.results import frame_of
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.monitoring.pit_tally import tally_pit
 from calibrant.reports.operations import report_document
+from tests.known import known
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(400)
@@ -54,8 +55,7 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
     with pytest.raises(KeyError, match="no such group; did you mean cat"):
         report.groups["cta"]
     assert copy.deepcopy(report.groups) == pickle.loads(pickle.dumps(report)).groups == report.groups
-    many = calibrant.evaluate(P, Y, groups=[f"{i % 50}" for i in range(400)], measures=["brier"]).groups
-    assert many is not None
+    many = known(calibrant.evaluate(P, Y, groups=[f"{i % 50}" for i in range(400)], measures=["brier"]).groups)
     assert many[7] is many["7"]  # type: ignore[index]
     with pytest.raises(KeyError, match=r"there are: 0, 1, .*, \.\.\."):
         many["x"]
@@ -64,8 +64,8 @@ def test_a_report_finds_measures_by_other_names_and_the_nearest_ones() -> None:
 @pytest.mark.parametrize("name", [name for name in calibrant.__all__ if name.isupper()])
 def test_catalogues_and_their_entries_are_pickled_and_copied_as_references(name: str) -> None:
     catalogue = getattr(calibrant, name)
-    for value in (catalogue, *catalogue.values()):
-        assert pickle.loads(pickle.dumps(value)) is copy.deepcopy(value) is copy.copy(value) is value
+    for entry in (catalogue, *catalogue.values()):
+        assert pickle.loads(pickle.dumps(entry)) is copy.deepcopy(entry) is copy.copy(entry) is entry
 
 
 def test_a_pickled_or_copied_display_draws_the_same_diagram() -> None:
@@ -166,8 +166,7 @@ def test_the_text_says_why_a_value_is_missing() -> None:
 
 def test_groups_are_tables_and_mappings() -> None:
     report = calibrant.evaluate(P, Y, groups=["a", "b"] * 200, measures=["brier", "log-loss"])
-    assert report.groups is not None
-    group = report.groups["a"]
+    group = known(report.groups)["a"]
     assert list(group) == ["brier", "log-loss"]
     assert group["log_loss"] is group.measures["log-loss"]
     assert repr(group).splitlines()[0] == "Group: 200 rows"
@@ -240,8 +239,7 @@ def test_class_frequencies_are_frames() -> None:
     estimate = calibrant.estimate_label_shift(logits[:1000], labels[:1000], logits[1000:], **options)
     frame = estimate.to_frame()
     assert frame["class"].tolist() == ["cat", "dog", "bird"]
-    assert estimate.estimated is not None
-    assert frame["estimated"].tolist() == estimate.estimated.tolist()
+    assert frame["estimated"].tolist() == known(estimate.estimated).tolist()
     withheld = replace(estimate, estimated=None, low=None, high=None, bbse=None, class_names=None).to_frame()
     assert withheld["class"].tolist() == [0, 1, 2]
     assert withheld["reference"].tolist() == estimate.reference.tolist()
@@ -254,8 +252,7 @@ def test_frames_have_the_groups_and_the_results_after_a_map() -> None:
     report = calibrant.evaluate(P[200:], Y[200:], map=fitted, groups=["a", "b"] * 100, measures=["brier"])
     frame = report.to_frame()
     assert isinstance(frame, pd.DataFrame)
-    assert report.after is not None
-    assert frame["value_after"].tolist() == [report.after["brier"].value]
+    assert frame["value_after"].tolist() == [known(report.after)["brier"].value]
     groups = report.to_frame(groups=True)
     assert groups[["group", "n"]].to_numpy().tolist() == [["a", 100], ["b", 100]]
     with pytest.raises(CalibrationError, match="groups"):
@@ -344,8 +341,8 @@ def test_a_diagram_is_under_plot(name: str) -> None:
 def test_catalogues_know_the_names_that_functions_accept() -> None:
     assert calibrant.METHODS["sigmoid"] is calibrant.METHODS["platt"]
     assert calibrant.MEASURES["log_loss"] is calibrant.MEASURES["log-loss"]
-    for name, known in (("ir", "isotonic"), ("pav", "isotonic"), ("none", "identity")):
-        assert calibrant.fit(name, P, Y).method == known
+    for name, method in (("ir", "isotonic"), ("pav", "isotonic"), ("none", "identity")):
+        assert calibrant.fit(name, P, Y).method == method
     assert calibrant.evaluate(P, Y, measures="max_ece")["mce"].definition["name"] == "mce"
     assert "sigmoid" not in calibrant.METHODS
     assert len(list(calibrant.METHODS)) == len(calibrant.METHODS)
@@ -439,16 +436,14 @@ def test_improvements_by_a_map_of_the_whole_vector_say_so_in_reports_of_one_even
     for rows, title in ((slice(200, None), "whole vector: brier"), (slice(200), "whole vector, cross-fitted: brier")):
         report = calibrant.evaluate(p[rows], y[rows], map=fitted, reduction="confidence", measures=["brier"])
         assert f"improvement of the {title}" in repr(report)
-        assert report.improvement is not None
-        assert report.improvement["brier"].definition["reduction"] == "canonical"
+        assert known(report.improvement)["brier"].definition["reduction"] == "canonical"
         html = calibrant.report(p[rows], y[rows], map=fitted, reduction="confidence").html
         assert "the log loss of the whole vector by" in html
 
 
 def test_one_row_is_singular() -> None:
     report = calibrant.evaluate([0.7, 0.2, 0.3], [1, 0, 1], groups=["a", "b", "b"])
-    assert report.groups is not None
-    assert repr(report.groups["a"]).startswith("Group: 1 row\n")
+    assert repr(known(report.groups)["a"]).startswith("Group: 1 row\n")
     assert repr(calibrant.evaluate([0.7], [1])).startswith("Report: 1 row, ")
     of_number = calibrant.report_distribution([1.0], mean=[1.0], variance=[1.0])
     assert repr(of_number).startswith("HtmlReport: 1 row;")

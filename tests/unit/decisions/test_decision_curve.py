@@ -158,9 +158,9 @@ def test_intervals_of_standardised_net_benefit_end_at_that_of_perfect_decisions(
     p, y = np.repeat([0.95, 0.2, 0.95], [4, 35, 1]), np.repeat([1, 0], [4, 36])
     curve = calibrant.decision_curve(p, y, thresholds=AT, **extra)
     for name in ("model", "treat all"):
-        value, low, high = _parts(curve.standardised[name])
-        assert np.all(low <= value)
-        assert np.all(value <= high)
+        benefit, low, high = _parts(curve.standardised[name])
+        assert np.all(low <= benefit)
+        assert np.all(benefit <= high)
         assert np.all(high <= 1.0)
     assert curve.standardised["model"].high.max() == 1.0
 

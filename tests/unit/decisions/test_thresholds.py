@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 import calibrant
 from calibrant.core.errors import CalibrationError
+from tests.known import known
 from tests.refusals import refused_at
 from tests.rows import draw_distorted, draw_event
 
@@ -17,9 +18,7 @@ P, Y = draw_event(1000, 21)
 
 
 def _interval(best: calibrant.DecisionThreshold, name: str) -> tuple[float, float]:
-    interval = best[name].interval
-    assert interval is not None
-    return interval
+    return known(best[name].interval)
 
 
 def test_costs_determine_the_threshold_for_any_labels() -> None:

@@ -22,13 +22,13 @@ NAMES = tuple(DIAGRAMS)
 MORE: list[str | dict[str, Any]] = ["reliability", {"name": "corp", "as": "mine", "level": 0.8}]
 
 
-def _finite(value: Any) -> bool:
+def _finite(document: Any) -> bool:
     """Whether plain JSON holds finite numbers only."""
-    if isinstance(value, dict):
-        return all(_finite(part) for part in value.values())
-    if isinstance(value, list):
-        return all(_finite(part) for part in value)
-    return value is None or isinstance(value, str) or bool(np.isfinite(value))
+    if isinstance(document, dict):
+        return all(_finite(part) for part in document.values())
+    if isinstance(document, list):
+        return all(_finite(part) for part in document)
+    return document is None or isinstance(document, str) or bool(np.isfinite(document))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_the_order_of_the_rows_and_their_repetition_do_not_matter(event: Event, 
     twice = np.arange(len(event)) % 3 == 0
     weighted = request.drawn(replace(event, w=np.where(twice, 2.0, 1.0)))["data"]
     repeated = request.drawn(event.rows(np.concatenate([np.arange(len(event)), np.flatnonzero(twice)])))["data"]
-    for key, value in weighted.items():
+    for key, numbers in weighted.items():
         if key in ("curve", "axes"):
-            assert value == repeated[key]
+            assert numbers == repeated[key]
         elif key not in ("count", "histogram", "clipped"):  # which count rows
-            np.testing.assert_allclose(value, repeated[key], atol=1e-9)
+            np.testing.assert_allclose(numbers, repeated[key], atol=1e-9)
 
 
 HALF = np.tile([0, 1], 30).astype(np.int8)

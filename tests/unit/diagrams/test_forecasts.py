@@ -143,8 +143,8 @@ def test_a_report_draws_on_axes() -> None:
         report.plot("reliability")
 
 
-def _constant(value: float, n: int = 20) -> list[float]:
-    return [value] * n
+def _constant(number: float, n: int = 20) -> list[float]:
+    return [number] * n
 
 
 #: Forecasts and outcomes at the ends of what a double can hold.

@@ -13,6 +13,7 @@ from calibrant.core.digest import digest
 from calibrant.core.errors import ScaleMismatch
 from calibrant.diagrams.in_sample import KEPT_BINS, MOST_COUNTED, in_sample
 from calibrant.measures.cross_fitting import out_of_fold_predictions, training_of
+from tests.known import known
 
 RANDOM = np.random.default_rng(7)
 TRUE = RANDOM.random(1500)
@@ -27,8 +28,7 @@ def test_scores_before_and_after_are_those_of_an_evaluation_with_the_map(weights
     fitted = calibrant.fit("isotonic", P, Y, weights=weights)
     seen = in_sample(read_batch(P, Y, weights), fitted)
     report = calibrant.evaluate(P, Y, weights=weights, map=fitted, measures=["log-loss", "brier", "ece"])
-    assert report.after is not None
-    for side, measures in ((seen.before, report.measures), (seen.after, report.after)):
+    for side, measures in ((seen.before, report.measures), (seen.after, known(report.after))):
         assert side.log_loss == pytest.approx(measures["log-loss"].value, abs=1e-12)
         assert side.brier == pytest.approx(measures["brier"].value, abs=1e-12)
         assert side.ece == pytest.approx(measures["ece"].value, abs=1e-12)
@@ -42,11 +42,9 @@ def test_scores_of_a_map_of_the_vector_are_the_vectors_and_its_bins_those_of_the
     seen = in_sample(read_batch(PROBS, LABELS), fitted)
     scores = calibrant.evaluate(PROBS, LABELS, map=fitted, measures=["log-loss", "brier"], reduction="canonical")
     errors = calibrant.evaluate(PROBS, LABELS, map=fitted, measures=["ece"], reduction="confidence")
-    assert scores.after is not None
-    assert errors.after is not None
-    assert seen.after.log_loss == pytest.approx(scores.after["log-loss"].value, abs=1e-12)
+    assert seen.after.log_loss == pytest.approx(known(scores.after)["log-loss"].value, abs=1e-12)
     assert seen.before.brier == pytest.approx(scores.measures["brier"].value, abs=1e-12)
-    assert seen.after.ece == pytest.approx(errors.after["ece"].value, abs=1e-12)
+    assert seen.after.ece == pytest.approx(known(errors.after)["ece"].value, abs=1e-12)
     assert (seen.binned, seen.label_rate) == ("confidence", None)
     assert seen.label_counts == tuple(np.bincount(LABELS, minlength=4).tolist())
 
@@ -116,7 +114,6 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
     fitted = calibrant.fit("isotonic", P, Y)
     report = calibrant.evaluate(P, Y, map=fitted, measures=["ece", "brier", "ks"])
     assert report.after is not None
-    assert report.improvement is not None
     parts = {key: measure.parts for key, measure in report.after.items()}
     out_of_fold = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
     held_out = calibrant.evaluate(out_of_fold, Y, measures=["ece", "brier", "ks"])
@@ -124,10 +121,9 @@ def test_every_measure_after_an_in_sample_map_has_its_cross_fitted_value() -> No
         assert parts[key]["cross_fitted"] == pytest.approx(measure.value, abs=1e-12)
     assert report.after["ece"].value == pytest.approx(0.0, abs=1e-9)
     assert parts["ece"]["cross_fitted"] > 0.01
-    before = report.measures["brier"].value
-    assert before is not None
+    before = known(report.measures["brier"].value)
     gained = before - parts["brier"]["cross_fitted"]
-    assert gained == pytest.approx(report.improvement["brier"].value, abs=1e-12)
+    assert gained == pytest.approx(known(report.improvement)["brier"].value, abs=1e-12)
     assert "cross-fitted" in str(report)
     assert "cross_fitted" in report.to_frame().columns
 
@@ -138,18 +134,15 @@ def test_groups_on_the_rows_of_the_fit_say_so_and_are_cross_fitted() -> None:
     report = calibrant.evaluate(P, Y, map=fitted, groups=groups, measures=["ece", "brier"], interval=0.9, resamples=100)
     out_of_fold = out_of_fold_predictions(read_batch(P, Y), training_of(fitted))
     held_out = calibrant.evaluate(out_of_fold, Y, groups=groups, measures=["ece", "brier"]).groups
-    assert report.groups is not None
     assert held_out is not None
-    for name, group in report.groups.items():
-        assert group.after is not None
-        for key, measure in group.after.items():
+    for name, group in known(report.groups).items():
+        for key, measure in known(group.after).items():
             assert measure.parts["cross_fitted"] == pytest.approx(held_out[name][key].value, abs=1e-12)
             assert measure.p_value is None
         assert "in-sample" in repr(group)
         assert "cross-fitted" in repr(group)
     assert "cross_fitted" in report.to_frame(groups=True).columns
-    elsewhere = calibrant.evaluate(1 - P, Y, map=fitted, groups=groups).groups
-    assert elsewhere is not None
+    elsewhere = known(calibrant.evaluate(1 - P, Y, map=fitted, groups=groups).groups)
     assert "in-sample" not in repr(elsewhere["a"])
 
 
@@ -157,10 +150,9 @@ def test_maps_of_the_vector_have_cross_fitted_values_of_every_reduction() -> Non
     fitted = calibrant.fit("vector", PROBS, LABELS)
     for reduction, measure in (("confidence", "ece"), ("classwise", "ece"), ("canonical", "log-loss")):
         report = calibrant.evaluate(PROBS, LABELS, map=fitted, reduction=reduction, measures=[measure])
-        assert report.after is not None
         out_of_fold = out_of_fold_predictions(read_batch(PROBS, LABELS), training_of(fitted))
         held_out = calibrant.evaluate(out_of_fold, LABELS, reduction=reduction, measures=[measure])[measure]
-        assert report.after[measure].parts["cross_fitted"] == pytest.approx(held_out.value, abs=1e-12)
+        assert known(report.after)[measure].parts["cross_fitted"] == pytest.approx(held_out.value, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:predictions are clearly lower")
@@ -170,9 +162,8 @@ def test_other_rows_and_fits_that_cannot_be_repeated_have_no_cross_fitted_values
     unknown = calibrant.load({**fitted.to_document(), "diagnostics": {}})
     again = calibrant.evaluate(P, Y, map=unknown, measures=["ece"])
     assert elsewhere is not None
-    assert again.after is not None
     assert again.in_sample is True
-    assert "cross_fitted" not in {**elsewhere["ece"].parts, **again.after["ece"].parts}
+    assert "cross_fitted" not in {**elsewhere["ece"].parts, **known(again.after)["ece"].parts}
 
 
 @pytest.mark.slow

@@ -107,10 +107,10 @@ def test_the_first_invalid_row_is_reported_by_its_number_among_all(
     error: type[CalibrationError], message: str, changed: dict[str, tuple[int, Any]]
 ) -> None:
     table = _table()
-    for name, (row, value) in changed.items():
+    for name, (row, cell) in changed.items():
         column = table[name].to_pylist()
         column = [int(label) for label in column] if name == "y" else column
-        column[row] = value
+        column[row] = cell
         table = table.set_column(table.schema.get_field_index(name), name, pa.array(column))
     with pytest.raises(error, match=message) as caught:
         arrow.tally(table, prediction="p", label="y", fold="fold", weight="w")

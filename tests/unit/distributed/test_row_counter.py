@@ -21,6 +21,7 @@ from calibrant.distributed.arrow import Columns, RowCounter
 from calibrant.distributed.scan import ahead
 from calibrant.monitoring.event_tally import EventTally
 from calibrant.monitoring.tally import BEGINS, CELLS, CellTable, place, tally_of
+from tests.known import known
 
 N = 20_000
 _COLUMNS = Columns.read(prediction="p", label="y", group="g")
@@ -110,8 +111,7 @@ def test_rows_without_a_group_are_in_another_than_the_missing_one() -> None:
     p, y, groups = _rows()
     counter = RowCounter(_COLUMNS, missing="(missing)")
     counter.add(pa.record_batch({"p": p, "y": y, "g": groups.tolist()}), {})
-    tally = counter.result()
-    assert tally is not None
+    tally = known(counter.result())
     names = ["(missing)" if name is None else name for name in groups]
     _check(tally, calibrant.tally(p, y, groups=names))
 
@@ -124,8 +124,7 @@ def test_batches_that_need_more_are_not_added_to_those_of_the_table() -> None:
     counter = RowCounter(_COLUMNS)
     for batch in (plain, clipped, floats):
         counter.add(batch, {})
-    tally = counter.result()
-    assert tally is not None
+    tally = known(counter.result())
     assert (len(tally), tally.clipped) == (2 * N + 11, 1)
     whole = np.concatenate([p, p[:10], [1.0], p]), np.concatenate([y, y[:10], [1], y])
     _check(tally, calibrant.tally(*whole, groups=[*groups, *["a"] * 11, *groups]))
@@ -139,8 +138,7 @@ def test_invalid_rows_are_counted_in_the_table(p: Any, error: type[CalibrationEr
     counter.add(pa.record_batch({"p": [0.5], "y": [1]}), {})
     with pytest.raises(error):
         counter.add(pa.record_batch({"p": p, "y": [0, 1]}), {})
-    tally = counter.result()
-    assert tally is not None
+    tally = known(counter.result())
     assert len(tally) == 1
 
 

@@ -132,7 +132,7 @@ def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) ->
         "half_life": 1.0,
         "mean": [0.0] * 3,
         "variance": [1.0] * 3,
-        **{name: value() if callable(value) else value for name, value in changes.items()},
+        **{name: change() if callable(change) else change for name, change in changes.items()},
     }
     with pytest.raises(CalibrationError, match=message):
         calibrant.recalibrate_in_order(**arguments)

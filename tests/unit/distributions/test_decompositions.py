@@ -112,12 +112,12 @@ def test_isotonic_quantiles_have_the_least_loss(level: float, seed: int) -> None
     quantiles = isotonic_quantiles(x, y, w, level)
     order = np.argsort(x, kind="stable")
     assert np.all(np.diff(quantiles[order]) >= 0.0)
-    for value in np.unique(x):
-        assert len(np.unique(quantiles[x == value])) == 1
+    for covariate in np.unique(x):
+        assert len(np.unique(quantiles[x == covariate])) == 1
     # Dynamic programming over the distinct x and the outcomes as values.
     best = np.zeros(len(np.unique(y)))
-    for value in np.unique(x):
-        own = x == value
+    for covariate in np.unique(x):
+        own = x == covariate
         cost = np.array([loss(np.full(own.sum(), v), y[own], w[own], level) for v in np.unique(y)])
         best = np.minimum.accumulate(best + cost)
     assert loss(quantiles, y, w, level) == pytest.approx(best[-1], rel=1e-9)

@@ -15,6 +15,7 @@ from calibrant.distributions import pit
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.distributions.streams import calibration_evidence, diebold_mariano, exchangeability_evidence
 from calibrant.measures.measure import MeasureResult
+from tests.known import known
 
 RANDOM = np.random.default_rng(0)
 N = 600
@@ -114,8 +115,8 @@ def test_every_option_of_a_measure_changes_its_value(measure: Any) -> None:
     plain = {"name": measure} if isinstance(measure, str) else measure
     entry = calibrant.DISTRIBUTION_MEASURES[plain["name"]]
     for option, allowed in entry.options.items():
-        value = allowed.choices[1] if option == "score" else VALUES[option]
-        entries = [{**plain, "as": "plain"}, {**plain, option: value, "as": "changed"}]
+        choice = allowed.choices[1] if option == "score" else VALUES[option]
+        entries = [{**plain, "as": "plain"}, {**plain, option: choice, "as": "changed"}]
         reports = [calibrant.evaluate_distribution(Y, **KINDS[kind], measures=entries) for kind in entry.kinds]
         pairs = [(report["plain"].value, report["changed"].value) for report in reports]
         assert any(changed not in (None, before) for before, changed in pairs), option
@@ -239,7 +240,7 @@ def test_bad_input_names_the_argument(arguments: dict[str, Any], pointer: str) -
 
 def test_one_row_is_enough() -> None:
     for kind, fields in KINDS.items():
-        single = {name: value if name in ("levels", "level") else value[:1] for name, value in fields.items()}
+        single = {name: column if name in ("levels", "level") else column[:1] for name, column in fields.items()}
         report = calibrant.evaluate_distribution(Y[:1], **single, measures=ALL, interval=0.95)
         assert report.n == 1, kind
 
@@ -290,8 +291,7 @@ def test_evidence_is_a_measure_with_a_p_value_and_the_row_of_the_alarm() -> None
         assert measure.value == evidence.max()
         assert measure.p_value == pytest.approx(bound / 20.0 * np.exp(-evidence.max()))
         assert measure.parts == {"last": evidence[-1], "alarm": int(np.flatnonzero(evidence >= np.log(bound))[0])}
-        assert report.groups is not None
-        assert report.groups["all"][key] == measure
+        assert known(report.groups)["all"][key] == measure
     good = calibrant.evaluate_distribution(y[:100], mean=np.zeros(100), variance=np.ones(100), measures=[later])
     assert good["later"].parts["alarm"] is None
     assert good["later"].p_value == 1.0
@@ -373,8 +373,7 @@ def test_rows_without_weight_are_left_out_of_groups_and_clusters() -> None:
     names = [f"group {i % 7}" for i in range(N)]
     rows: dict[str, Any] = {"mean": MEAN, "std": STD, "measures": ["crps"]}
     report = calibrant.evaluate_distribution(Y, weights=w, groups=names, clusters=names, **rows)
-    assert report.groups is not None
-    assert sum(group.n for group in report.groups.values()) == N - 1
+    assert sum(group.n for group in known(report.groups).values()) == N - 1
 
 
 def test_few_clusters_have_no_test_of_all_levels() -> None:
@@ -401,5 +400,4 @@ def test_many_levels_are_tested_at_some_of_them() -> None:
     assert np.diff(used).max() < 3.0 / pit.MOST_LEVELS
     assert (report["quantile-calibration-error"].p_value or 0.0) > 0.01
     (request,) = read_distribution_diagrams(["coverage"])
-    assert report.source is not None
-    assert len(drawn(request, report.source)["data"]["levels"]) == pit.MOST_LEVELS // 2
+    assert len(drawn(request, known(report.source))["data"]["levels"]) == pit.MOST_LEVELS // 2

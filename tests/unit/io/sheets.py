@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from calibrant.io.files import Sheet
+from tests.known import known
 
 
 def labels_of(sheet: Sheet) -> list[Any]:
     """The labels of the rows, which the file has."""
-    assert sheet.labels is not None
-    return list(sheet.labels.tolist())
+    return list(known(sheet.labels).tolist())
 
 
 def weights_of(sheet: Sheet) -> list[float]:
     """The weights of the rows, which the file has."""
-    assert sheet.weights is not None
-    return list(sheet.weights.tolist())
+    return list(known(sheet.weights).tolist())

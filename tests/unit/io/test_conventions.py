@@ -26,6 +26,7 @@ from calibrant.io.errors import (
     UnmatchedArrays,
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
+from tests.known import known
 from tests.packed import npz, parquet
 from tests.unit.io.sheets import labels_of, weights_of
 
@@ -294,8 +295,8 @@ SPARK = pa.struct(
 )
 
 
-def dense(*values: float) -> dict[str, Any]:
-    return {"type": 1, "size": None, "indices": None, "values": list(values)}
+def dense(*numbers: float) -> dict[str, Any]:
+    return {"type": 1, "size": None, "indices": None, "values": list(numbers)}
 
 
 @pytest.mark.parametrize("form", ["parquet", "json lines"])
@@ -491,8 +492,7 @@ def test_a_probability_of_the_opposite_of_the_labels_is_refused(predictions: str
     ],
 )
 def test_a_probability_of_an_event_or_of_the_labels_is_that_of_class_1(predictions: str, labels: str) -> None:
-    read = sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels
-    assert read is not None
+    read = known(sheet(f"{labels},{predictions}\n1,0.75\n0,0.95\n").labels)
     assert read.tolist() == [1, 0]
 
 
@@ -633,8 +633,7 @@ def test_one_hot_labels_are_refused(text: str, options: FileOptions) -> None:
 
 def test_a_flag_beside_the_labels_is_not_one_hot() -> None:
     columns = sheet("p_0,p_1,p_2,new,label,old\n0.5,0.5,0,0,1,0\n0,0.5,0.5,1,1,0\n")
-    assert columns.labels is not None
-    assert columns.labels.tolist() == [1, 1]
+    assert known(columns.labels).tolist() == [1, 1]
     # The first rows of a file that is sorted by its labels, beside a feature in two columns, or rare flags.
     for rows, labels in (
         ("0.5,0.5,0,0,1,0\n0,0.5,0.5,0,0,1\n", [0, 0]),

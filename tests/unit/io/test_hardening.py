@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +20,7 @@ from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_she
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
 from calibrant.io.thrift import ThriftReader
+from tests.commands import printed_by
 from tests.packed import arrow
 from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused
@@ -92,8 +91,7 @@ def test_the_readers_are_imported_with_numpy_alone() -> None:
         "    try: read(b'', Limits(99, 9, 2))\n"
         "    except MissingExtra as error: print(\"pip install 'calibrant[files]'\" in error.detail)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[1.]", "True", "True"]
+    assert printed_by(code).split() == ["[1.]", "True", "True"]
 
 
 def _coded(*texts: str | None) -> pa.DictionaryArray:

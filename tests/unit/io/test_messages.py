@@ -28,7 +28,7 @@ PLAIN = FileOptions()
 class Case:
     """A file, its options, and the refusal; ``words`` stand in the message."""
 
-    data: bytes | str
+    content: bytes | str
     code: str
     field: Field
     words: str
@@ -370,7 +370,7 @@ CASES = {
 
 def refusal_of(case: Case) -> TabularError:
     """What a file is refused for."""
-    content = case.data.encode() if isinstance(case.data, str) else case.data
+    content = case.content.encode() if isinstance(case.content, str) else case.content
     # One array alone has no labels, which is another refusal than those of the array.
     labelled = case.code not in ("pickled-objects", "damaged-file") or not content.startswith(b"\x93NUMPY")
     with pytest.raises(TabularError) as refused:

@@ -40,7 +40,7 @@ FORMATS: dict[str, Callable[[Mapping[str, list[Any]]], bytes]] = {
     "parquet": lambda cells: parquet(pa.table(cells)),
     "arrow": lambda cells: arrow(pa.table(cells)),
     "npz": lambda cells: npz(
-        **{name: np.array([np.nan if cell is None else cell for cell in values]) for name, values in cells.items()}
+        **{name: np.array([np.nan if cell is None else cell for cell in column]) for name, column in cells.items()}
     ),
 }
 #: Options that need a second file, and those of commands, which use them after the file is read.
@@ -88,15 +88,13 @@ def _read(read: Callable[..., Any], content: bytes, options: Mapping[str, Any]) 
         sheet = read(io.BytesIO(content), name="a", max_rows=None, options=FileOptions(**options))
     except TabularError as error:
         return type(error)
-    return {name: _lists(value) for name, value in vars(sheet).items() if name != "notes"}
+    return {name: _lists(part) for name, part in vars(sheet).items() if name != "notes"}
 
 
-def _lists(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: _lists(part) for name, part in value.items()}
-    return {name: _lists(part) for name, part in value.items()} if hasattr(value, "items") else value
+def _lists(cells: Any) -> Any:
+    if isinstance(cells, np.ndarray):
+        return cells.tolist()
+    return {name: _lists(part) for name, part in cells.items()} if hasattr(cells, "items") else cells
 
 
 def test_every_option_of_a_file_is_tested() -> None:

@@ -188,7 +188,7 @@ def test_lists_of_strings_are_no_labels() -> None:
 def test_the_columns_of_a_calibrated_parquet_file_keep_their_types() -> None:
     columns = {"p": [0.5], "y": [1], "b": [b"x"], "l": [["x", "y"]], "s": [{"text": "x"}], "m": [[("k", "v")]]}
     kinds = {"m": pa.map_(pa.string(), pa.string())}
-    original = pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+    original = pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
     file = io.BytesIO()
     pa.parquet.write_table(original, file)
     with open_table(file, "a", FileLimits()) as table:

@@ -65,8 +65,8 @@ def test_a_table_becomes_arrays(way: str, columns: dict[str, Any], expected: dic
     write, read = WAYS[way]
     arrays = read(write(pa.table(columns)), limits)
     assert set(arrays) == set(expected)
-    for name, values in expected.items():
-        np.testing.assert_array_equal(arrays[name], np.array(values))
+    for name, column in expected.items():
+        np.testing.assert_array_equal(arrays[name], np.array(column))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -172,8 +172,8 @@ def test_an_encoding_that_repeats_prefixes_is_refused(limits: Limits) -> None:
 def test_csv_becomes_arrays(body: str, expected: dict[str, Any], limits: Limits) -> None:
     arrays = read_csv(body.encode(), limits)
     assert set(arrays) == set(expected)
-    for name, values in expected.items():
-        np.testing.assert_array_equal(arrays[name], np.array(values))
+    for name, column in expected.items():
+        np.testing.assert_array_equal(arrays[name], np.array(column))
 
 
 @pytest.mark.parametrize(

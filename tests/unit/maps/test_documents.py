@@ -33,7 +33,7 @@ DOCUMENTS = _documents()
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("field", "damage"),
     [
         ("format", 2),
         ("format", True),
@@ -51,10 +51,10 @@ DOCUMENTS = _documents()
         ("diagnostics", 3),
     ],
 )
-def test_every_damaged_field_is_found_on_loading(field: str, value: Any) -> None:
-    damaged = DOCUMENTS["platt"] | {"n_classes": 3, field: value}
+def test_every_damaged_field_is_found_on_loading(field: str, damage: Any) -> None:
+    damaged = DOCUMENTS["platt"] | {"n_classes": 3, field: damage}
     if field == "n_classes":
-        damaged[field] = value
+        damaged[field] = damage
     with refused_at(f"/{field}", InvalidDocument):
         calibrant.load(damaged)
 
@@ -101,10 +101,10 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
         calibrant.load(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize("value", [1, "", "0" * 31, "G" * 32, "0" * 33, "A" * 32, []])
-def test_an_invalid_training_digest_is_rejected(value: object) -> None:
+@pytest.mark.parametrize("digest", [1, "", "0" * 31, "G" * 32, "0" * 33, "A" * 32, []])
+def test_an_invalid_training_digest_is_rejected(digest: object) -> None:
     with refused_at("/training_digest", InvalidDocument):
-        calibrant.load(DOCUMENTS["platt"] | {"training_digest": value})
+        calibrant.load(DOCUMENTS["platt"] | {"training_digest": digest})
 
 
 @pytest.mark.parametrize(

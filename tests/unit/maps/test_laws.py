@@ -164,7 +164,7 @@ def test_a_document_round_trips_bit_for_bit(name: str, vector: bool, scale: str)
 def _numbers(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if isinstance(node, dict | list):
         members = node.items() if isinstance(node, dict) else enumerate(node)
-        return [place for key, value in members for place in _numbers(value, (*path, key))]
+        return [place for key, part in members for place in _numbers(part, (*path, key))]
     return [path] if isinstance(node, float) else []
 
 
@@ -174,8 +174,8 @@ DAMAGES: list[Any] = [float("nan"), float("inf"), 10**400, "0.5", None, True]
 @pytest.mark.parametrize(("name", "vector"), EVERY)
 def test_every_damaged_number_of_a_document_is_refused_at_its_field(name: str, vector: bool) -> None:
     document = _fitted(name, vector=vector).to_document()
-    for field, values in document["parameters"].items():
-        places = _numbers(values, (field,))
+    for field, parameter in document["parameters"].items():
+        places = _numbers(parameter, (field,))
         # Every damage in the first number of a field, and one in each of some others.
         damages = [(place, damage) for place in places[:1] for damage in DAMAGES]
         for (*path, last), damage in [*damages, *zip((*places[1:4], *places[4:][-2:]), DAMAGES, strict=False)]:

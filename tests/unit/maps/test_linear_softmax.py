@@ -105,8 +105,8 @@ def test_conjugate_gradients_find_the_same_optimum_in_blocks(full: bool, monkeyp
     fit: Any = fit_matrix_scaling if full else fit_vector_scaling
     whole, _ = fit(vector)
     monkeypatch.setattr(softmax_regression, "_WHOLE", 0)
-    for name, value in (("_KEPT", 0), ("_BLOCK", 640)):
-        monkeypatch.setattr(softmax_regression, name, value)
+    for name, bound in (("_KEPT", 0), ("_BLOCK", 640)):
+        monkeypatch.setattr(softmax_regression, name, bound)
     parts, optimum = fit(vector)
     assert optimum["gradient"] < 1e-8
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-6)

@@ -217,14 +217,14 @@ def test_unfittable_rows_are_refused_with_their_reason() -> None:
 def test_damaged_documents_are_refused(method: str) -> None:
     z, y = _rows(100, 3)
     document = calibrant.fit(method, z, y, scale="logit", strength=0.1, n_knots=3).to_document()
-    for field, value in document["parameters"].items():
+    for field, parameter in document["parameters"].items():
         damaged = copy.deepcopy(document)
         inner = damaged["parameters"][field]
-        (inner[1] if isinstance(value[0], list) else inner)[1] = -1.0
+        (inner[1] if isinstance(parameter[0], list) else inner)[1] = -1.0
         with refused_at(f"/parameters/{field}", InvalidDocument, below=True):
             calibrant.load(damaged)
         shorter = copy.deepcopy(document)
-        shorter["parameters"][field] = value[:-1]
+        shorter["parameters"][field] = parameter[:-1]
         with pytest.raises(InvalidDocument):
             calibrant.load(shorter)
     damaged = copy.deepcopy(document)

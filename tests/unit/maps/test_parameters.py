@@ -43,8 +43,8 @@ def test_every_method_names_the_families_that_it_fits(path: Path) -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_parameters_of_another_size_or_kind_are_refused(path: Path) -> None:
     document = _document(path)
-    for name, value in document["parameters"].items():
-        for damaged in ([], [*value, None] if isinstance(value, list) else "0.5", None):
+    for name, parameter in document["parameters"].items():
+        for damaged in ([], [*parameter, None] if isinstance(parameter, list) else "0.5", None):
             if (name, damaged) == ("terms", []):
                 continue  # a map of segments may have no terms
             changed = copy.deepcopy(document)

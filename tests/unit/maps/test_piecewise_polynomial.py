@@ -116,23 +116,6 @@ def test_cross_validation_chooses_the_segments_and_the_seed_decides() -> None:
     np.testing.assert_array_equal(state[1], before)
 
 
-def test_unfittable_rows_are_refused() -> None:
-    p, y = _drawn(8)
-    y[:2] = [0, 1]
-    cases: list[tuple[Any, Any, dict[str, Any], str]] = [
-        (p, np.ones(8, int), {}, "one-class"),
-        (np.full(8, 0.3), y, {}, "one-prediction"),
-        (p, y, {}, "too-few-rows"),
-        (p, y, {"segments": 8}, "too-few-rows"),
-        (p, y, {"segments": 4, "degree": 2}, "too-few-rows"),
-        (p, y, {"degree": 3}, "invalid-option"),
-    ]
-    for predictions, labels, options, code in cases:
-        with pytest.raises(CalibrationError) as caught:
-            calibrant.fit("pl-de", predictions, labels, **options)
-        assert caught.value.code == code
-
-
 @pytest.mark.parametrize("options", [{"segments": 2}, {"max_segments": 2, "folds": 3}])
 def test_logits_whose_probabilities_round_to_1_are_one_prediction(options: dict[str, Any]) -> None:
     p, y = _drawn()

@@ -264,7 +264,7 @@ def test_the_document_gives_the_same_map(fitted: calibrant.CalibrationMap) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("path", "damage"),
     [
         (("clip",), 0.0),
         (("knots",), [1.0]),
@@ -289,12 +289,12 @@ def test_the_document_gives_the_same_map(fitted: calibrant.CalibrationMap) -> No
         (("terms", 0, "values"), []),
     ],
 )
-def test_a_damaged_document_is_refused(fitted: calibrant.CalibrationMap, path: tuple[Any, ...], value: Any) -> None:
+def test_a_damaged_document_is_refused(fitted: calibrant.CalibrationMap, path: tuple[Any, ...], damage: Any) -> None:
     document = copy.deepcopy(fitted.to_document())
     part: Any = document["parameters"]
     for step in path[:-1]:
         part = part[step]
-    part[path[-1]] = value
+    part[path[-1]] = damage
     with refused_at("/parameters/", InvalidDocument, below=True):
         calibrant.load(document)
 

@@ -14,12 +14,10 @@ from scipy.optimize import minimize
 
 import calibrant
 from calibrant.core.cells import sort_rows
-from calibrant.core.errors import CalibrationError, InvalidOption, OneClass, TooFewRows
 from calibrant.core.reductions import Event
 from calibrant.maps.cumulative_spline import Boundary, CumulativeSpline, accuracies, fit_cumulative, path_of
 from calibrant.maps.natural_spline import _Cubics, fit_mli_spline
 from calibrant.maps.spline import MOST_SCORES, fit_spline
-from tests.refusals import refused_at
 from tests.rows import draw_event
 from tests.unit.maps.drawn import assert_refused
 
@@ -230,25 +228,10 @@ def test_only_the_caller_clips() -> None:
     assert 0 <= bounded.min() < bounded.max() <= 1
 
 
-def test_unfittable_rows_are_refused() -> None:
-    p, y = _drawn(20)
-    cases: list[tuple[type[CalibrationError], int, dict[str, Any], str]] = [
-        (OneClass, 0, {}, "/labels"),
-        (TooFewRows, 5, {}, "/predictions"),
-        (TooFewRows, 9, {"knots": None}, "/predictions"),
-        (InvalidOption, 20, {"knots": 3, "boundary": "cubic"}, "/knots"),
-        (InvalidOption, 20, {"knots": 2}, "/knots"),
-        (InvalidOption, 20, {"boundary": "clamped"}, "/boundary"),
-    ]
-    for error, rows, options, pointer in cases:
-        with refused_at(pointer, error):
-            calibrant.fit("spline", p[: rows or 20], np.zeros(20, int) if not rows else y[:rows], **options)
-
-
 def test_documents_of_splines_are_checked() -> None:
     document = calibrant.fit("spline", *_drawn(100)).to_document()
-    scores, values = document["parameters"]["scores"], document["parameters"]["values"]
-    assert_refused(document, [({"scores": scores[::-1]}, "scores"), ({"values": values[1:]}, "values")])
+    scores, heights = document["parameters"]["scores"], document["parameters"]["values"]
+    assert_refused(document, [({"scores": scores[::-1]}, "scores"), ({"values": heights[1:]}, "values")])
 
 
 @pytest.mark.parametrize("knots", [[-1.0, 0.5, 2.0, 2.5], [-1.0, 3.0], [0.0]])

@@ -9,7 +9,6 @@ from scipy.optimize import isotonic_regression
 
 import calibrant
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import OneClass
 from calibrant.core.reductions import Event
 from calibrant.maps.isotonic import fit_venn_abers
 from tests.rows import draw_event
@@ -89,11 +88,6 @@ def test_more_rows_leave_less_between_the_bounds_and_the_truth_inside_on_average
         widths.append((p1 - p0).mean())
     assert widths[0] > 2 * widths[1] > 4 * widths[2]
     assert p0.mean() - 0.01 < 1 / 3 < p1.mean() + 0.01
-
-
-def test_one_class_is_refused() -> None:
-    with pytest.raises(OneClass):
-        calibrant.fit("venn-abers", np.linspace(0.0, 1.0, 300), np.ones(300, int))
 
 
 def test_a_constant_prediction_is_a_rate_with_one_more_row() -> None:

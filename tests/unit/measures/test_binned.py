@@ -127,7 +127,7 @@ def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) 
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "value"),
+    ("name", "options", "expected"),
     [
         ("squared-ece", {"n_bins": 2}, (0.2**2 + 0.4**2) / 2),
         ("mce", {"n_bins": 2}, 0.4),
@@ -141,10 +141,10 @@ def test_the_unbiased_square_of_calibrated_rows_is_0_on_average(weighted: bool) 
         ("sce", {"n_bins": 2}, 0.3),
     ],
 )
-def test_norms_and_roots_are_those_of_their_papers(name: str, options: dict[str, Any], value: float) -> None:
+def test_norms_and_roots_are_those_of_their_papers(name: str, options: dict[str, Any], expected: float) -> None:
     p, y = np.array([0.2, 0.2, 0.6, 0.6]), np.array([0, 0, 1, 1])
     report = calibrant.evaluate(p, y, measures=[{"name": name, **options}])
-    assert report.measures[name].value == pytest.approx(value)
+    assert report.measures[name].value == pytest.approx(expected)
 
 
 def test_class_wise_errors_sum_or_average_before_the_root() -> None:

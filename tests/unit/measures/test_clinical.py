@@ -14,6 +14,7 @@ import calibrant
 from calibrant.core.reductions import Event
 from calibrant.measures.clinical import Recalibration, maximum, model_of
 from tests.clinical import EXACT, NAMES, clinical_rows, numbers_of_r
+from tests.known import known
 
 Array = npt.NDArray[np.float64]
 LOGISTIC = ("calibration-slope", "calibration-intercept", "logistic-intercept")
@@ -102,8 +103,7 @@ def test_draws_of_events_fit_in_memory(law: str | None) -> None:
     p, y = _drawn(3_000)
     options = {"n_groups": 1_000, "law": law}
     report = calibrant.evaluate(p, y, measures=[{"name": "hosmer-lemeshow", **options}], resamples=5_000)
-    p_value = report["hosmer-lemeshow"].p_value
-    assert p_value is not None
+    p_value = known(report["hosmer-lemeshow"].p_value)
     assert 0.0 < p_value <= 1.0
 
 
@@ -172,8 +172,7 @@ def test_logits_beyond_the_range_of_probabilities_have_a_slope() -> None:
     logits = np.array([-60.0, -45.0, -2.0, -1.0, 1.0, 2.0, 45.0, 60.0])
     y = np.array([0, 0, 1, 0, 1, 0, 1, 1])
     report = calibrant.evaluate(logits, y, scale="logit", measures=["calibration-slope"])
-    slope = report.measures["calibration-slope"].value
-    assert slope is not None
+    slope = known(report.measures["calibration-slope"].value)
     assert 0.0 < slope < 10.0
 
 
@@ -244,8 +243,7 @@ def test_the_penalty_of_firth_does_not_depend_on_the_largest_importance_weight(n
     options: dict[str, Any] = {"measures": [specification], "interval": 0.9, "resamples": 100}
     report = calibrant.evaluate(p, y, weights=w, groups=group, **options)
     alone = calibrant.evaluate(p[group == 1], y[group == 1], weights=w[group == 1], **options)
-    assert report.groups is not None
-    of_group = report.groups["1"]["m"]
+    of_group = known(report.groups)["1"]["m"]
     assert of_group.value == pytest.approx(alone["m"].value, abs=1e-9)
     assert of_group.interval == pytest.approx(alone["m"].interval, abs=1e-9)
 
@@ -278,8 +276,7 @@ def test_sums_over_nodes_of_many_rows_are_those_over_the_rows(slope: float) -> N
     labels = random.random(6000) < 1.0 / (1.0 + np.exp(-slope * logits))
     rows = Event(1.0 / (1.0 + np.exp(-logits)), labels.astype(np.int8), logit=logits)
     cells = rows.cells
-    assert cells.panels is not None
-    assert len(cells.panels.logit) < 6000 / 4
+    assert len(known(cells.panels).logit) < 6000 / 4
     fitted = Recalibration.of(rows, free=True)
     model = model_of(cells, free=True)
     exact = Recalibration(model, *maximum(model, np.array([0.0, 1.0])))

@@ -234,11 +234,11 @@ def test_weights_need_one_resample_at_a_time() -> None:
     assert repeated(requests, event, {"ece": False, "ks": False})[1] == list(requests)
 
 
-@pytest.mark.parametrize("value", [3, "median"])
-def test_a_new_value_of_an_option_needs_one_resample_at_a_time(value: object) -> None:
+@pytest.mark.parametrize("norm", [3, "median"])
+def test_a_new_value_of_an_option_needs_one_resample_at_a_time(norm: object) -> None:
     event = subject(read_batch([0.1, 0.6, 0.7, 0.2], [0, 1, 1, 0]), "binary")
     (request,) = read_requests(["ece"])
-    changed = replace(request, options={**request.options, "norm": value})
+    changed = replace(request, options={**request.options, "norm": norm})
     assert repeated([changed], event, {"ece": False})[1] == [changed]
 
 

@@ -62,8 +62,8 @@ def test_a_measure_of_an_event_needs_nothing_else_unless_its_entry_says_so(name:
     event = subject(read_batch(*draw_classes(60, 3)), "confidence")
     assert isinstance(event, Event)
     (request,) = read_requests([name])
-    values = [request.compute(of).value for of in (event, replace(event, whole=None, origin=None))]
-    uses_more = values[0] != values[1]
+    numbers = [request.compute(of).value for of in (event, replace(event, whole=None, origin=None))]
+    uses_more = numbers[0] != numbers[1]
     assert request.measure.needs_vectors >= uses_more, "state needs_vectors in its entry: monitors store no vectors"
 
 

@@ -11,10 +11,8 @@ import pytest
 from scipy.special import ndtri
 
 from calibrant.core.errors import CalibrationError, EmptyBatch, InvalidOption, OutOfRange, TooFewRows, UnknownMethod
-from calibrant.core.options import Option
 from calibrant.distributions.calibrators import fit_distribution
 from calibrant.distributions.evaluation import evaluate_distribution
-from calibrant.distributions.measures import DISTRIBUTION_MEASURES
 from calibrant.monitoring.pit_tally import (
     evaluate_pit,
     fit_pit,
@@ -22,12 +20,10 @@ from calibrant.monitoring.pit_tally import (
     merge_pit,
     pit_evidence,
     pit_gain,
-    read_pit_measures,
     sample_levels,
     tally_pit,
 )
 from calibrant.monitoring.tally import merged
-from tests.refusals import refused_at
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -186,7 +182,7 @@ def test_a_map_of_the_counts_is_nearly_that_of_the_rows(shape: str) -> None:
         counted = fit_pit(tally_pit(y, **forecasts), shape=shape)
         of_rows = fit_distribution("quantile-recalibration", y, shape=shape, **forecasts)
         assert counted.kind == of_rows.kind
-        shown: Any = {name: value if name == "levels" else value[:50] for name, value in forecasts.items()}
+        shown: Any = {name: column if name == "levels" else column[:50] for name, column in forecasts.items()}
         calibrated, wanted = counted.apply(**shown).quantiles, of_rows.apply(**shown).quantiles
         inside = slice(2, -2)  # the outermost levels depend on where outcomes are within the outermost bins
         np.testing.assert_allclose(calibrated[:, inside], wanted[:, inside], atol=0.1)
@@ -263,14 +259,3 @@ def test_a_gain_needs_two_rows_and_a_map_of_levels() -> None:
     other = fit_distribution("location-scale", rows["observed"], quantiles=rows["quantiles"], levels=LEVELS)
     with pytest.raises(UnknownMethod):
         pit_gain(tally_pit(**rows), other)
-
-
-@pytest.mark.parametrize("name", ["crps", "coverage", "quantile-calibration-error", "pit-ks"])
-def test_a_tally_refuses_a_measure_with_an_option_that_it_does_not_know(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = DISTRIBUTION_MEASURES[name]
-    options = {**entry.options, "above": Option(0.0, low=0.0, high=1.0, real=True)}
-    monkeypatch.setitem(DISTRIBUTION_MEASURES._entries, name, replace(entry, options=options))
-    with refused_at("/measures/0/above", InvalidOption):
-        read_pit_measures([{"name": name, "above": 0.5}], "normal", LEVELS)

@@ -17,11 +17,11 @@ def test_a_window_has_the_interval_that_is_computed_with_the_value_as_in_an_eval
     p, y = draw_distorted(150, 7)
     (request,) = read_requests([name])
     reading = measured([request], event_of(calibrant.tally(p, y).tally, "binary"), 0.95)[request.key]
-    result = calibrant.evaluate(p, y, measures=[name], interval=0.95)[name]
+    measure = calibrant.evaluate(p, y, measures=[name], interval=0.95)[name]
     # The rows of a cell have its mean prediction.
-    assert reading.interval == pytest.approx(result.interval, rel=1e-3)
-    assert reading.problem == result.problem
-    assert str(result.problem).count("imprecise") == (name != "net-benefit")
+    assert reading.interval == pytest.approx(measure.interval, rel=1e-3)
+    assert reading.problem == measure.problem
+    assert str(measure.problem).count("imprecise") == (name != "net-benefit")
 
 
 def test_a_window_does_not_simulate_labels_for_an_interval() -> None:

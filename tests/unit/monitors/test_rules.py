@@ -25,8 +25,8 @@ from service.monitor_charts import chart_titles
 def watched(rule: ThresholdRule, *seen: tuple[int, float | None]) -> list[RuleState]:
     """The states after looks that saw so many rows and such values."""
     state, states = THRESHOLD.begin(rule, None, RECORD), []
-    for moment, (n, value) in enumerate(seen):
-        state = THRESHOLD.conclude(rule, state, ComparedValue(n, value), float(moment))
+    for moment, (n, error) in enumerate(seen):
+        state = THRESHOLD.conclude(rule, state, ComparedValue(n, error), float(moment))
         states.append(state)
     return states
 
@@ -40,7 +40,7 @@ RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, 
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("errors", "expected"),
     [
         ([0.01, 0.02, 0.04], "ooo"),
         ([0.06, 0.07, 0.04, 0.04, 0.02, 0.01], "uaaaao"),
@@ -49,8 +49,8 @@ RULE = ThresholdRule(kind="threshold", measure="ece", window="day", above=0.05, 
         ([0.06, 0.06, 0.06, 0.06, 0.03, 0.03], "uaaaao"),
     ],
 )
-def test_a_threshold_is_raised_and_cleared_by_looks_in_a_row(values: list[float], expected: str) -> None:
-    assert statuses(RULE, *((1000 + i, value) for i, value in enumerate(values))) == expected
+def test_a_threshold_is_raised_and_cleared_by_looks_in_a_row(errors: list[float], expected: str) -> None:
+    assert statuses(RULE, *((1000 + i, error) for i, error in enumerate(errors))) == expected
 
 
 def test_a_value_that_swings_about_the_bound_raises_one_alarm() -> None:

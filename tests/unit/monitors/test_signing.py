@@ -37,7 +37,7 @@ def test_the_reference_package_signs_alike_and_accepts_what_is_signed() -> None:
 def test_the_reference_package_refuses_another_id_time_or_body(change: dict[str, str]) -> None:
     secret, now = new_secret(), int(datetime.now(tz=UTC).timestamp())
     sent = headers([read_secret(secret)], MESSAGE, now, BODY)
-    changed = sent | {name: value.format(later=now + 1) for name, value in change.items()}
+    changed = sent | {name: text.format(later=now + 1) for name, text in change.items()}
     with pytest.raises(WebhookVerificationError, match="No matching signature"):
         Webhook(secret).verify(BODY if change else BODY + b" ", changed)
 

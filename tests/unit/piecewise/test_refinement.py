@@ -117,8 +117,8 @@ def test_one_piece_with_log_loss_is_the_optimum(family: Family) -> None:
         cells = _cells(seed)
         knots, heights = _fit(cells, family, 1, PiecewiseOptions())
 
-        def loss(values: Floats, cells: FoldCells = cells, knots: Floats = knots) -> float:
-            return float(_losses(cells, family, "log-loss", knots[None], values[None])[0])
+        def loss(heights: Floats, cells: FoldCells = cells, knots: Floats = knots) -> float:
+            return float(_losses(cells, family, "log-loss", knots[None], heights[None])[0])
 
         start = np.array([0.1, 0.9]) if family == "pl" else np.array([-30.0, 30.0])
         box = [(1e-9, 1.0 - 1e-9)] * 2 if family == "pl" else [(-800.0, 800.0)] * 2
@@ -206,8 +206,8 @@ def _losses_of_fits(fits: CrossFit, knots: Floats, heights: Floats) -> Floats:
     return losses
 
 
-def _with(values: Floats, i: int, others: Floats) -> Floats:
-    every = np.tile(values, (len(others), 1))
+def _with(heights: Floats, i: int, others: Floats) -> Floats:
+    every = np.tile(heights, (len(others), 1))
     every[:, i] = others
     return every
 

@@ -11,6 +11,7 @@ from matplotlib import pyplot as plt
 import calibrant
 from calibrant.core.errors import CalibrationError
 from calibrant.plots.canvas import NothingToDraw
+from tests.known import known
 from tests.rows import draw_classes
 
 P, LABELS = draw_classes(300, 3, 4)
@@ -32,11 +33,9 @@ def test_a_map_of_an_event_is_a_curve_through_what_it_returns(method: str) -> No
 
 def test_a_classwise_map_has_a_named_curve_for_each_class() -> None:
     fitted = calibrant.fit("platt", P, LABELS, reduction="classwise", class_names=NAMES)
-    legend = fitted.plot().get_legend()
-    assert legend is not None
+    legend = known(fitted.plot().get_legend())
     assert [text.get_text() for text in legend.get_texts()] == list(NAMES)
-    ranks = calibrant.fit("platt", P, LABELS, reduction="ranks").plot().get_legend()
-    assert ranks is not None
+    ranks = known(calibrant.fit("platt", P, LABELS, reduction="ranks").plot().get_legend())
     assert ranks.get_texts()[0].get_text() == "rank 1"
 
 
@@ -54,8 +53,7 @@ def test_a_map_of_the_whole_vector_has_no_curve() -> None:
 def test_measures_by_size_are_drawn_with_their_deviations() -> None:
     by_size = calibrant.measure_by_size(BINARY, EVENTS, measures=["ece", "ks"], start=100, start_repetitions=4)
     ax = by_size.plot()
-    legend = ax.get_legend()
-    assert legend is not None
+    legend = known(ax.get_legend())
     assert [text.get_text() for text in legend.get_texts()] == ["ece", "ks"]
     wanted = np.array(by_size.curves["ece"].mean, float)
     np.testing.assert_allclose(ax.containers[0][0].get_ydata(), wanted)

@@ -10,6 +10,7 @@ from calibrant.reports.contest import Contest, contest
 from calibrant.reports.html import standalone
 from calibrant.reports.operations import comparison_document
 from calibrant.reports.panel import ReportSubject
+from tests.known import known
 from tests.unit.reports.reading import Page
 from tests.unit.reports.worlds import draw
 
@@ -38,9 +39,7 @@ def _report(
 
 
 def _contest(report: dict[str, Any]) -> Contest:
-    ranking = contest(report)
-    assert ranking is not None
-    return ranking
+    return known(contest(report))
 
 
 def test_maps_are_ranked_with_their_intervals() -> None:

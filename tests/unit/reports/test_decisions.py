@@ -194,12 +194,12 @@ def test_the_command_writes_the_decisions_and_the_lines_that_make_them_again(row
 def test_the_command_writes_the_decisions_of_every_criterion(
     rows: Path, names: list[str], criterion: dict[str, Any]
 ) -> None:
-    ((name, value),) = criterion.items()
-    html = _written(rows, *(word for column in names for word in ("--prediction", column)), f"--{name}", str(value))
+    ((name, bound),) = criterion.items()
+    html = _written(rows, *(word for column in names for word in ("--prediction", column)), f"--{name}", str(bound))
     predictions: Any = P if len(names) == 1 else {"one": P, "square": SQUARE}
     assert _section(html) == _section(calibrant.report(predictions, Y, **criterion).html) != ""
-    assert f"&#34;{name}&#34;: {value}" in html
-    assert f"{name}={value}," in html
+    assert f"&#34;{name}&#34;: {bound}" in html
+    assert f"{name}={bound}," in html
 
 
 @pytest.mark.parametrize(

@@ -134,12 +134,12 @@ def test_no_bound_on_hidden_errors_is_stated_without_an_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "ends", "alike"),
+    ("estimate", "ends", "alike"),
     [(0.1, (0.1, 0.1), True), (0.0, (0.02, 0.1), True), (0.1, (0.1, 0.1 + 1e-12), True), (0.1, (0.05, 0.1), False)],
 )
 def test_an_interval_without_width_or_without_its_value_is_none(
-    value: float, ends: tuple[float, float], *, alike: bool
+    estimate: float, ends: tuple[float, float], *, alike: bool
 ) -> None:
-    answer = {"value": value, "interval": ends}
+    answer = {"value": estimate, "interval": ends}
     assert lookup.too_alike(answer) is alike
     assert (lookup.interval(answer) is None) is alike

@@ -186,8 +186,8 @@ LABELS = (np.random.default_rng(5).random(400) < PREDICTIONS**2).astype(int)
 def _renamed(part: Any) -> Any:
     """The part with the name of the observed frequency that earlier versions stored."""
     if isinstance(part, dict):
-        return {"label_share" if key == "observed_frequency" else key: _renamed(value) for key, value in part.items()}
-    return [_renamed(value) for value in part] if isinstance(part, list) else part
+        return {"label_share" if key == "observed_frequency" else key: _renamed(inner) for key, inner in part.items()}
+    return [_renamed(inner) for inner in part] if isinstance(part, list) else part
 
 
 def test_the_observed_frequency_under_its_earlier_name() -> None:

@@ -13,6 +13,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.reports.contest import contest, is_of_models
 from calibrant.reports.html import fragment, standalone
 from calibrant.reports.panel import ReportSubject
+from tests.known import known
 from tests.refusals import refused_at
 from tests.unit.reports.reading import Page
 
@@ -36,8 +37,7 @@ def test_the_numbers_of_a_report_of_models_are_those_of_the_comparison() -> None
 
 def test_models_are_ranked_with_intervals_of_ranks_and_paired_differences() -> None:
     page, document = _report(MODELS)
-    ranking = contest(document)
-    assert ranking is not None
+    ranking = known(contest(document))
     assert ranking.noun == "model"
     assert ranking.columns[0] == "Rank by log loss"
     assert ranking.rows[-1].name == "biased"
@@ -53,24 +53,20 @@ def test_models_are_ranked_with_intervals_of_ranks_and_paired_differences() -> N
 
 
 def test_a_calibration_error_does_not_rank_models() -> None:
-    ranking = contest(_report({"coin": np.full(1500, LABELS.mean()), "good": TRUE})[1])
-    assert ranking is not None
+    ranking = known(contest(_report({"coin": np.full(1500, LABELS.mean()), "good": TRUE})[1]))
     assert [row.name for row in ranking.rows] == ["good", "coin"]
     assert not any("calibration error: " in sentence for sentence in ranking.rankings)
 
 
 def test_models_that_give_a_label_probability_0_are_ranked_by_the_brier_score() -> None:
-    ranking = contest(_report({"hard": np.where(TRUE < 0.2, 0.0, TRUE), "good": TRUE})[1])
-    assert ranking is not None
+    ranking = known(contest(_report({"hard": np.where(TRUE < 0.2, 0.0, TRUE), "good": TRUE})[1]))
     assert ranking.columns[0] == "Rank by Brier score"
 
 
 def test_a_report_of_models_repeats_the_comparison_in_each_group() -> None:
     page, document = _report(MODELS, groups=np.where(TRUE < 0.3, "<i>low</i>", "high"))
-    ranking = contest(document)
-    assert ranking is not None
-    assert ranking.groups is not None
-    assert [row.name for row in ranking.groups.rows] == ["high", "<i>low</i>"]
+    ranking = known(contest(document))
+    assert [row.name for row in known(ranking.groups).rows] == ["high", "<i>low</i>"]
     assert "Comparison by group" in [heading.text for heading in page.all("h2")]
     assert "groups=groups," in page.all("pre")[-1].text
     assert not page.all("i")
@@ -107,8 +103,7 @@ def test_the_model_whose_rows_are_invalid_is_named() -> None:
 def test_models_whose_event_is_their_own_decision_are_not_ranked() -> None:
     vectors = np.column_stack([1 - TRUE, TRUE])
     page, document = _report({"a": vectors, "b": vectors * 0.8 + 0.1}, reduction="confidence")
-    ranking = contest(document)
-    assert ranking is not None
+    ranking = known(contest(document))
     assert ranking.verdict.headline.startswith("No best model")
     assert not ranking.ranked
     assert len(page.all("img")) >= 1

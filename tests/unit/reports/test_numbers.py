@@ -54,11 +54,11 @@ def test_predictions_next_to_0_and_1_are_not_rounded_to_them(p: float, text: str
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("number", "text"),
     [(0.0, "0"), (1e-9, "0"), (0.00012, "0.00012"), (0.0683, "0.0683"), (1.5776, "1.578"), (12345.6, "12,346")],
 )
-def test_numbers_are_written_with_their_significant_digits(value: float, text: str) -> None:
-    assert numbers.number(value) == text
+def test_numbers_are_written_with_their_significant_digits(number: float, text: str) -> None:
+    assert numbers.number(number) == text
 
 
 def test_intervals_have_enough_digits_to_distinguish_their_ends() -> None:

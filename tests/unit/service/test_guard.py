@@ -20,8 +20,8 @@ RATE = 64 * KIB
 ONE, OTHER = Caller(tenant="one", key_id="1"), Caller(tenant="other", key_id="2")
 
 
-def _scope(caller: Caller = LOCAL) -> Scope:
-    return {"type": "http", "method": "POST", "path": "/evaluate", "headers": [], "state": {"caller": caller}}
+def _scope(caller: Caller = LOCAL, **state: object) -> Scope:
+    return {"type": "http", "method": "POST", "path": "/evaluate", "headers": [], "state": {"caller": caller, **state}}
 
 
 def _guard(app: ASGIApp, *, seconds: float = 0.01, rate: int = 0) -> Guard:
@@ -154,8 +154,7 @@ def test_a_request_that_never_fits_is_too_large_and_one_that_waits_for_others_is
 
 def test_a_body_that_is_read_again_is_counted_once() -> None:
     memory = RequestMemory(100, Slots(1))
-    scope = _scope()
-    scope["state"]["memory"] = memory
+    scope = _scope(memory=memory)
     for size in (100, 50, 100):
         RequestMemory.hold_for(scope, size)
     with pytest.raises(Busy):
@@ -166,8 +165,7 @@ def test_a_body_that_is_read_again_is_counted_once() -> None:
 
 def test_memory_for_work_is_that_of_its_largest_part() -> None:
     memory = RequestMemory(100, Slots(1))
-    scope = _scope()
-    scope["state"]["memory"] = memory
+    scope = _scope(memory=memory)
     for size in (40, 60, 50):
         RequestMemory.work_for(scope, size)
     memory.reserve(scope, 40)
@@ -182,8 +180,7 @@ def test_memory_for_work_is_that_of_its_largest_part() -> None:
 
 def test_memory_lent_for_a_copy_is_free_afterwards() -> None:
     memory = RequestMemory(100, Slots(1))
-    scope = _scope()
-    scope["state"]["memory"] = memory
+    scope = _scope(memory=memory)
     memory.reserve(scope, 50)
     with RequestMemory.lent_for(scope, 50), pytest.raises(TooLarge):
         memory.reserve(scope, 1)

@@ -17,6 +17,7 @@ from service.issuer import InvalidIssuer, open_issuer
 from service.server import run_api
 from service.settings import Settings, check_issuer_url
 from tests.commands import error_of
+from tests.known import known
 
 URL = "https://id.example.com/realms/main"
 
@@ -51,11 +52,9 @@ def test_incomplete_settings_of_an_issuer_are_refused(changes: dict[str, Any], m
 
 
 def test_values_of_a_claim_grant_the_scopes_that_the_setting_names() -> None:
-    default = open_issuer(_settings())
-    assert default is not None
+    default = known(open_issuer(_settings()))
     assert default.rules.scopes.keys() == {"read", "write", *SCOPES} - {"admin"}
-    mapped = open_issuer(_settings(oidc_scopes=" a=read,a=admin , CN:b=c=read write,"))
-    assert mapped is not None
+    mapped = known(open_issuer(_settings(oidc_scopes=" a=read,a=admin , CN:b=c=read write,")))
     assert mapped.rules.scopes == {"a": {"read", "admin"}, "CN:b=c": {"read write"}}
 
 

@@ -34,7 +34,7 @@ class Caller:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        raw = [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
+        raw = [(name.encode(), text.encode("latin-1")) for name, text in (headers or {}).items()]
         scope = {"type": "http", "method": method, "path": path, "headers": raw, "state": {}}
         asyncio.run(self._app(scope, receive, send))
         return sent

@@ -6,7 +6,7 @@ from service.headers import Preferences, read_prefer
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("headers", "expected"),
     [
         ([], Preferences()),
         ([""], Preferences()),
@@ -37,5 +37,5 @@ from service.headers import Preferences, read_prefer
         (['wait="' + "\\" * 900], Preferences()),
     ],
 )
-def test_preferences_are_read_as_rfc_7240_writes_them(values: list[str], expected: Preferences) -> None:
-    assert read_prefer(values) == expected
+def test_preferences_are_read_as_rfc_7240_writes_them(headers: list[str], expected: Preferences) -> None:
+    assert read_prefer(headers) == expected

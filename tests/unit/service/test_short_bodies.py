@@ -53,7 +53,7 @@ def answered(
         return messages.pop(0)
 
     head = {"content-type": "application/json", "content-length": str(len(body)), **headers}
-    fields = [(name.encode(), value.encode()) for name, value in head.items() if value]
+    fields = [(name.encode(), text.encode()) for name, text in head.items() if text]
     request = Request({"type": "http", "headers": fields, "state": {"caller": LOCAL}}, receive)
     here = Maps(Process(limits), LOCAL, request.scope)
 
@@ -130,5 +130,5 @@ def test_a_changed_body_is_answered_at_once_only_as_it_would_be_read(data: st.Da
         raise AssertionError("answered although it cannot be read") from error
     assert payload.options == {"map": "m"}
     assert answer.body.endswith(
-        ("[" + ",".join(repr(value) for value in np.asarray(payload.arrays["predictions"]).tolist()) + "]}").encode()
+        ("[" + ",".join(repr(score) for score in np.asarray(payload.arrays["predictions"]).tolist()) + "]}").encode()
     )

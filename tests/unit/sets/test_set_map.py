@@ -146,16 +146,16 @@ HOSTILE: list[tuple[dict[str, Any], str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("document", "place", "value", "pointer"), HOSTILE)
+@pytest.mark.parametrize(("document", "place", "damage", "pointer"), HOSTILE)
 def test_an_invalid_document_is_refused_at_its_first_invalid_place(
-    document: dict[str, Any], place: str, value: Any, pointer: str
+    document: dict[str, Any], place: str, damage: Any, pointer: str
 ) -> None:
     changed = json.loads(json.dumps(document))
     *path, name = place.split("/")
     target = changed
     for part in path:
         target = target[part]
-    target[name] = value
+    target[name] = damage
     with refused_at(pointer, InvalidDocument):
         calibrant.load_sets(changed)
 

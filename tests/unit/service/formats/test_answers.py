@@ -27,7 +27,7 @@ def _read(kind: str, body: bytes) -> tuple[dict[str, str], dict[str, Any]]:
     """The fields and arrays of an answer, by the reader that a caller would take."""
     if kind == JSON:
         document = json.loads(body)
-        return {"map": document.pop("map")}, {name: np.array(values) for name, values in document.items()}
+        return {"map": document.pop("map")}, {name: np.array(column) for name, column in document.items()}
     if kind == NPZ:
         with np.load(io.BytesIO(body), allow_pickle=False) as archive:
             return {}, dict(archive)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -15,6 +13,7 @@ from service.errors import Busy
 from service.formats.catalogue import READERS
 from service.formats.format import BodyLimits
 from tests.body_formats import ARROW, NPZ, PARQUET
+from tests.commands import printed_by
 from tests.packed import arrow, parquet
 from tests.unit.io.refused import refused
 
@@ -32,16 +31,14 @@ def test_types_of_pyarrow_are_refused_without_it_and_the_extra_is_named() -> Non
         "    except UnsupportedMediaType as error:\n"
         "        print('calibrant-server[arrow]' in error.detail)\n"
     )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed.stdout.split() == ["True", "True"]
+    assert printed_by(code).split() == ["True", "True"]
 
 
 @pytest.mark.slow
 def test_the_api_loads_what_few_requests_use_on_first_use_only() -> None:
     few = {"pyarrow", "scipy.stats", "scipy.signal", "scipy.optimize", "matplotlib", "torch"}
     code = f"import sys, service.app; print(sorted(sys.modules.keys() & {few}))"
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed.stdout.strip() == "[]"
+    assert printed_by(code).strip() == "[]"
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET, NPZ])

@@ -23,10 +23,10 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 LIMITS = BodyLimits(max_unpacked_bytes=2 * len(TEXT), max_rows=1, max_classes=2, max_json_depth=3)
 
 
-def _streamed(data: bytes) -> bytes:
+def _streamed(content: bytes) -> bytes:
     """A zstd frame that does not say how long it is."""
     packer = zstandard.ZstdCompressor().compressobj()
-    return packer.compress(data) + packer.flush()
+    return packer.compress(content) + packer.flush()
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ from tests.unit.io.refused import refused
 def test_json_becomes_arrays(body: str, expected: dict[str, Any], limits: BodyLimits) -> None:
     read = read_json(body.encode(), limits).arrays
     assert set(read) == set(expected)
-    for name, values in expected.items():
-        np.testing.assert_array_equal(read[name], np.array(values))
+    for name, column in expected.items():
+        np.testing.assert_array_equal(read[name], np.array(column))
 
 
 @pytest.mark.parametrize("pad", [0, 1 << 20])

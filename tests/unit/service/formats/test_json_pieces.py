@@ -97,6 +97,19 @@ def test_commas_without_values_are_refused_at_every_border_of_pieces(gap: bytes)
             plain(read_document(text, LIMITS))
 
 
+def _assert_read_as_in_one_piece(text: bytes, field: str, place: int) -> None:
+    assert len(text) > PIECE
+    try:
+        numbers = orjson.loads(text)[field]
+    except orjson.JSONDecodeError:
+        assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
+        return
+    if set(map(type, numbers)) <= {int, float}:
+        assert read_json(text, LIMITS).arrays[field].tolist() == numbers
+    else:
+        assert refused(partial(read_json, text, LIMITS)) == ("not-a-number", f"/{field}/{place}")
+
+
 @pytest.mark.parametrize(
     "number",
     [b"1e5", b"-0.0", b" 7\n", b"", b" ", b"e", b"1e", b"E5", b"-", b"true", b"null", b'"1"', b"[1]", b"1 2", b"1,"],
@@ -106,17 +119,7 @@ def test_numbers_at_every_border_of_pieces_are_read_and_refused_as_in_one_piece(
     meets = PIECE // 11 * 2
     for place in (0, *range(meets - 6, meets + 3), len(numbers) - 1):
         text = b'{"predictions": [' + b",".join((*numbers[:place], number, *numbers[place + 1 :])) + b"]}"
-        assert len(text) > PIECE
-        try:
-            predictions = orjson.loads(text)["predictions"]
-        except orjson.JSONDecodeError:
-            assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
-            continue
-        if set(map(type, predictions)) <= {int, float}:
-            assert read_json(text, LIMITS).arrays["predictions"].tolist() == predictions
-        else:
-            expected = ("not-a-number", f"/predictions/{place}")
-            assert refused(partial(read_json, text, LIMITS)) == expected
+        _assert_read_as_in_one_piece(text, "predictions", place)
 
 
 @pytest.mark.slow
@@ -129,16 +132,7 @@ def test_labels_of_one_digit_are_read_and_refused_as_in_one_piece(label: bytes, 
     labels = [b"0", b"1", b"9"] * 45_000
     for place in (0, 70_000, len(labels) - 1):
         text = b'{"labels": [' + between.join((*labels[:place], label, *labels[place + 1 :])) + b"]}"
-        assert len(text) > PIECE
-        try:
-            class_labels = orjson.loads(text)["labels"]
-        except orjson.JSONDecodeError:
-            assert refused(partial(read_json, text, LIMITS))[0] == "malformed-json"
-            continue
-        if set(map(type, class_labels)) <= {int, float}:
-            assert read_json(text, LIMITS).arrays["labels"].tolist() == class_labels
-        else:
-            assert refused(partial(read_json, text, LIMITS)) == ("not-a-number", f"/labels/{place}")
+        _assert_read_as_in_one_piece(text, "labels", place)
 
 
 def test_an_array_of_space_is_empty() -> None:
@@ -204,7 +198,7 @@ def test_a_large_object_has_a_bounded_number_of_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "values"),
+    ("field", "column"),
     [
         ("predictions", np.random.default_rng(1).random(100_000).tolist()),
         ("predictions", np.random.default_rng(2).random((30_000, 3)).tolist()),
@@ -214,9 +208,9 @@ def test_a_large_object_has_a_bounded_number_of_members() -> None:
         ("weights", [1, 2.5] * 100_000),
     ],
 )
-def test_long_arrays_of_rows_become_arrays(field: str, values: list[Any]) -> None:
-    body = read_json(orjson.dumps({field: values, "seed": 3}), LIMITS)
-    np.testing.assert_array_equal(body.arrays[field], np.array(values))
+def test_long_arrays_of_rows_become_arrays(field: str, column: list[Any]) -> None:
+    body = read_json(orjson.dumps({field: column, "seed": 3}), LIMITS)
+    np.testing.assert_array_equal(body.arrays[field], np.array(column))
     assert body.options == {"seed": 3}
 
 

@@ -22,8 +22,10 @@ HEADERS = Headers({"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-
 MANY = json.dumps([0] * 102).encode()
 
 
-def _event(**data: str) -> bytes:
-    return json.dumps({"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows"} | data).encode()
+def _event(**attributes: str) -> bytes:
+    return json.dumps(
+        {"specversion": "1.0", "id": "1", "source": "/", "type": "com.calibrant.rows"} | attributes
+    ).encode()
 
 
 def _rows(kind: str) -> Callable[[Body], object]:

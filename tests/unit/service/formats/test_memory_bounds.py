@@ -80,7 +80,7 @@ def _reading(bomb: Bomb, budget: Budget) -> Callable[[], Any]:
 
         def infer() -> Any:
             plain = unpack(bomb.body, bomb.encoding, limits)
-            text, raw = split(plain, [value for _, value in bomb.headers])
+            text, raw = split(plain, [text for _, text in bomb.headers])
             request, elements = read_request(text, limits)
             return read_tensor(request.inputs[0], raw, "/inputs/0", elements, limits.reserve)
 

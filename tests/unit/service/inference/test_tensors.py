@@ -120,8 +120,8 @@ def test_at_most_five_places_are_named() -> None:
     assert [o.pointer for o in caught.value.offences] == [f"{_DATA}/{i}" for i in range(5)]
 
 
-@pytest.mark.parametrize("values", [[0.1, math.pi, 5e-324], [[0.1, 0.9], [0.4, 0.6]]])
-def test_written_bytes_are_little_endian_row_by_row(values: Any) -> None:
-    flat = np.asarray(values).ravel().tolist()
-    for array in (np.asarray(values), np.asfortranarray(values), np.asarray(values, ">f8")):
+@pytest.mark.parametrize("numbers", [[0.1, math.pi, 5e-324], [[0.1, 0.9], [0.4, 0.6]]])
+def test_written_bytes_are_little_endian_row_by_row(numbers: Any) -> None:
+    flat = np.asarray(numbers).ravel().tolist()
+    for array in (np.asarray(numbers), np.asfortranarray(numbers), np.asarray(numbers, ">f8")):
         assert bytes(to_bytes(array)) == packed(flat, "FP64")
