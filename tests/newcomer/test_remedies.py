@@ -199,7 +199,7 @@ def test_every_remedy_that_a_refused_file_prints_works_when_it_is_typed(typed: T
     """Type each command, and each option, that the message about a file prints."""
     tried = set[str]()
     for name, case in CASES.items():
-        Path("preds.csv").write_bytes(case.data.encode() if isinstance(case.data, str) else case.data)
+        Path("preds.csv").write_bytes(case.content.encode() if isinstance(case.content, str) else case.content)
         refused = typed(_line(case))
         for command in _remedies(refused.stderr, _line(case)):
             completed = typed(command)

@@ -41,8 +41,8 @@ def test_rows_go_in_pieces_each_under_its_own_key_and_are_counted_together() -> 
     outcome = take(send_rows(Patience(), "a/b", P, [0, 1, 1, 0, 1], ids=IDS, piece=2, key="k"), answers)
     assert [request.path for request in outcome.requests] == ["/monitors/a%2Fb/rows"] * 3
     assert [request.headers["Idempotency-Key"] for request in outcome.requests] == ["k-0", "k-2", "k-4"]
-    assert (outcome.value.accepted, outcome.value.joined, outcome.value.duplicates) == (3, 1, 1)
-    assert [refusal.row for refusal in outcome.value.refusals] == [3]
+    assert (outcome.answer.accepted, outcome.answer.joined, outcome.answer.duplicates) == (3, 1, 1)
+    assert [refusal.row for refusal in outcome.answer.refusals] == [3]
     sent = [unpack(request.content or b"") for request in outcome.requests]
     assert [piece["ids"].tolist() for piece in sent] == [["a", "b"], ["c", "d"], ["ü"]]
     assert np.concatenate([piece["predictions"] for piece in sent]).tolist() == P

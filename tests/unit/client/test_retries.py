@@ -31,7 +31,7 @@ def test_permanent_errors_are_not_retried(request_: Request, status: int) -> Non
 )
 def test_temporary_errors_are_retried(early: Answer | httpx.TransportError) -> None:
     call = take(send(PATIENCE, POST), [early, early, early, answer(201)])
-    assert call.value.status == 201
+    assert call.answer.status == 201
     keys = {request.headers["Idempotency-Key"] for request in call.requests}
     assert len(call.requests) == 4
     assert len(keys) == 1
@@ -91,7 +91,7 @@ def test_retry_after_is_seconds_or_a_date_by_the_servers_clock() -> None:
 
 def test_a_404_of_a_retried_deletion_is_a_success() -> None:
     delete = Request("DELETE", "/maps/x", forgets=True)
-    assert take(send(PATIENCE, delete), [LOST, answer(404)]).value.status == 404
+    assert take(send(PATIENCE, delete), [LOST, answer(404)]).answer.status == 404
     for never_heard in ([answer(404)], [UNHEARD, answer(404)], [answer(503), answer(404)]):
         with pytest.raises(ProblemResponse):
             take(send(PATIENCE, delete), never_heard)

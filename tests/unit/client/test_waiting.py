@@ -36,7 +36,7 @@ def _looked(status: str, **headers: str) -> Answer:
 def test_events_are_returned_once_each_and_continue_after_the_last() -> None:
     lines = [answer(), ": still here", "", *_event(1, "running"), "id: 2-0", "event: progress", CUT]
     call = take(follow(PATIENCE, "/jobs/job_1/events", None), [*lines, answer(), *_event(2, "succeeded")])
-    assert [event.id for event in call.items] == ["1-0", "2-0"]
+    assert [event.id for event in call.lines] == ["1-0", "2-0"]
     assert [request.headers.get("Last-Event-ID") for request in call.requests] == [None, "1-0"]
     assert len(call.pauses) == 1
 
@@ -50,7 +50,7 @@ def test_a_stream_without_events_is_abandoned() -> None:
         take(follow(PATIENCE, "/", None), [answer(503, Retry_After="0")] * 3)
     # A heartbeat is something.
     took = [answer(), ":", CUT] * 5
-    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).items == []
+    assert take(follow(PATIENCE, "/", None), [*took, answer(204)]).lines == []
 
 
 def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_end() -> None:
@@ -58,7 +58,7 @@ def test_a_job_is_waited_for_by_its_events_and_its_result_is_looked_up_at_the_en
     events = chain(_event(1, "queued"), _event(2, "running", 4), _event(3, "succeeded", 9))
     answers = [_looked("queued"), answer(), *events, _looked("succeeded")]
     call = take(wait(PATIENCE, "job_1", progress=lambda job: seen.append((job.status, job.progress.done))), answers)
-    assert call.value.result == {"map": "map_x"}
+    assert call.answer.result == {"map": "map_x"}
     assert seen == [("queued", 0), ("running", 4), ("succeeded", 0)]
     assert call.pauses == []
 
