@@ -162,7 +162,7 @@ def test_every_argument_of_a_method_by_hand_changes_its_request(name: str) -> No
 
 
 def _another(value: Any) -> Any:
-    """Another value of the same type; None for types of which there is none here."""
+    """Another value of the same type; None for other types."""
     if isinstance(value, str):
         return f"{value}2"
     if isinstance(value, int | float):

@@ -256,7 +256,8 @@ def calibrate(
     if out != STANDARD and not out.name.lower().endswith(FORMS):
         raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
     if half_life is not None:
-        _refuse("cannot be combined with --half-life", **{"--map": map_of}, **of_maps)
+        if (other := _first_stated(**{"--map": map_of}, **of_maps)) is not None:
+            raise typer.BadParameter(f"cannot be combined with {other}", param_hint="--half-life")
         ends = read_support(support)
         _in_order(file, columns, out, server, half_life=half_life, support=ends, options=read_options(option))
         return
@@ -269,9 +270,12 @@ def calibrate(
 
 def _refuse(why: str, **stated: Any) -> None:
     """Raise ``BadParameter`` for the first of these options that has a value."""
-    for flag, value in stated.items():
-        if value not in (None, []):
-            raise typer.BadParameter(why, param_hint=flag)
+    if (flag := _first_stated(**stated)) is not None:
+        raise typer.BadParameter(why, param_hint=flag)
+
+
+def _first_stated(**stated: Any) -> str | None:
+    return next((flag for flag, value in stated.items() if value not in (None, [])), None)
 
 
 def _with_map(
