@@ -767,13 +767,12 @@ def _named_twice(body: Body) -> str:
 
 def _duplicate_in(value: Any, where: str) -> str:
     """The pointer of the first duplicate key of a value at the place ``where``; empty if there is none."""
-    of_object = isinstance(value, _Members)
     names: set[str] = set()
-    for name, inner in value if of_object else enumerate(value) if isinstance(value, list) else ():
-        place = f"{where}/{token(name[:64]) if of_object else name}"
-        pointer = place if name in names else _duplicate_in(inner, place)
-        if pointer:
+    members = value if isinstance(value, _Members) else []
+    for name, inner in members:
+        pointer = f"{where}/{token(name[:64])}"
+        if name in names or (pointer := _duplicate_in(inner, pointer)):
             return pointer
-        if of_object:
-            names.add(name)
-    return ""
+        names.add(name)
+    elements = value if isinstance(value, list) and not isinstance(value, _Members) else []
+    return next(filter(None, (_duplicate_in(element, f"{where}/{i}") for i, element in enumerate(elements))), "")
