@@ -224,7 +224,9 @@ class Why(IntEnum):
 
 
 REASONS: dict[Why, Reason] = {
-    Why.UNREADABLE: Reason("unreadable", "is not a JSON object or event, or its data have an unknown form"),
+    Why.UNREADABLE: Reason(
+        "unreadable", "is not a JSON object or event, has a key twice, or its data have an unknown form"
+    ),
     Why.UNKNOWN_FIELD: Reason(
         "invalid-field",
         "has an unknown field; allowed are id, prediction, label, timestamp and group, as far as the call uses them",

@@ -153,7 +153,7 @@ async def read_fields(request: Request, settings: ScoringSettings, model: type[O
     payload = await _read_as(JSON, request, settings)
     for name in payload.arrays:
         raise InvalidField.at(f"/{name}", "is not a field of this request")
-    return read_options(payload, model)
+    return read_options(payload, model, is_change=allowed == MERGE_PATCH)
 
 
 async def read_no_fields(request: Request, settings: ScoringSettings, model: type[Document] | None = None) -> None:

@@ -99,7 +99,7 @@ def read_json_rows(body: Body, limits: BodyLimits, what: What, columns: Predicti
 def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
     """The rows of an object with the single field ``rows``; raises ``InvalidField``."""
     if not isinstance(document, dict):
-        raise InvalidField.at(where, "must be an object" if where else "the body must be an object")
+        raise InvalidField.at(where, "must be an object")
     for name in document:
         if name != "rows":
             raise InvalidField.at(f"{where}/{name[:64]}", "is not a field of this request")
@@ -125,9 +125,9 @@ def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/row
 
 
 def read_lines(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:
-    """Read one JSON object per line; a line that is not an object is a refused row. Blank lines are ignored.
+    """Read one JSON object per line; a line that is not an object, or has a duplicate key, is a refused row.
 
-    Raises ``TooLarge``, and ``InvalidField`` for a duplicate key in an object.
+    Blank lines are ignored. Raises ``TooLarge``.
     """
     check_text(body, limits)
     parts = [rows_of(_documents(lines, limits), what, columns) for lines in lines_of(body, limits)]
@@ -143,16 +143,22 @@ def _documents(lines: list[bytes], limits: BodyLimits) -> list[Any]:
     bones = skeleton(text, limits)
     # The quotes of an invalid line may hide the keys of the lines after it.
     if not all(isinstance(document, dict) for document in documents) or not has_keys(bones, sum(map(len, documents))):
-        for line, document in zip(lines, documents, strict=True):
-            if isinstance(document, dict):
-                check_keys(line, skeleton(line, limits), {"": document}, 0)
+        return [_with_unique_keys(line, document, limits) for line, document in zip(lines, documents, strict=True)]
     return documents
+
+
+def _with_unique_keys(line: bytes, document: Any, limits: BodyLimits) -> Any:
+    try:
+        check_keys(b"", skeleton(line, limits), {"": document}, 0)
+    except InvalidField:
+        return None
+    return document
 
 
 def _document(line: bytes, limits: BodyLimits) -> Any:
     try:
         return plain(read_document(line, limits)) if len(line) > PIECE else orjson.loads(line)
-    except (orjson.JSONDecodeError, MalformedJson):
+    except (orjson.JSONDecodeError, MalformedJson, InvalidField):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Iterator, Mapping
@@ -755,16 +756,23 @@ def _steps(characters: Characters) -> npt.NDArray[np.int8]:
     return steps
 
 
+class _Members(list[tuple[str, Any]]):
+    """The members of an object, of which several may have the same name."""
+
+
 def _named_twice(body: Body) -> str:
-    """The pointer of a duplicate key of the outermost object; empty for a key of a nested object."""
-    text = _unescaped(bytes(body))
-    characters = np.frombuffer(text, dtype=np.uint8)
-    outside = np.where(_inside_strings(characters), 0, characters).astype(np.uint8)
-    met: set[str] = set()
-    for colon in np.flatnonzero((outside == _COLON) & (_depths(outside) == 1)).tolist():
-        end = text.rindex(b'"', 0, colon)
-        key: str = orjson.loads(bytes(body[text.rindex(b'"', 0, end) : end + 1]))
-        if key in met:
-            return "/" + key[:64].replace("~", "~0").replace("/", "~1")
-        met.add(key)
-    return ""
+    """The pointer of the first duplicate key of a body; empty if there is none."""
+    return _duplicate_in(json.loads(bytes(body), object_pairs_hook=_Members), "") if body else ""
+
+
+def _duplicate_in(value: Any, where: str) -> str:
+    """The pointer of the first duplicate key of a value at the place ``where``; empty if there is none."""
+    names: set[str] = set()
+    members = value if isinstance(value, _Members) else []
+    for name, inner in members:
+        pointer = f"{where}/{token(name[:64])}"
+        if name in names or (pointer := _duplicate_in(inner, pointer)):
+            return pointer
+        names.add(name)
+    elements = value if isinstance(value, list) and not isinstance(value, _Members) else []
+    return next(filter(None, (_duplicate_in(element, f"{where}/{i}") for i, element in enumerate(elements))), "")

@@ -46,8 +46,11 @@ def read_options_of_kind(payload: Payload, model: type[Options], distributions: 
     return read_options(payload, distributions if kind == "regression" else model)
 
 
-def read_options(payload: Payload, model: type[Options]) -> Options:
-    """Validate the options; raises ``InvalidField``, which names each invalid field but never its value."""
+def read_options(payload: Payload, model: type[Options], *, is_change: bool = False) -> Options:
+    """Validate the options; raises ``InvalidField``, which names each invalid field but never its value.
+
+    ``is_change`` means that they are changed fields of a stored object, which may have others.
+    """
     if not issubclass(model, CompareOptions | DecideOptions) and any(map(CLASSIFICATION.is_model, payload.arrays)):
         raise InvalidField.at("/models", "is not a field of this request")
     if len(payload.options) > _MOST_FIELDS:
@@ -66,7 +69,7 @@ def read_options(payload: Payload, model: type[Options]) -> Options:
         # A query contains only strings; in JSON the string "5" is not a number.
         read = model.model_validate(options, strict=None if payload.from_query else True, context=REQUEST)
     except ValidationError as error:
-        raise invalid_field(error.errors(include_url=False, include_input=False)) from error
+        raise invalid_field(error.errors(include_url=False, include_input=False), is_change=is_change) from error
     if payload.is_text:
         _check_numbered_names(payload.arrays.get("labels"), getattr(read, "class_names", None))
     return read
@@ -157,9 +160,9 @@ def _kinds_of(annotation: Any) -> Iterator[Any]:
         yield from _kinds_of(part)
 
 
-def invalid_field(errors: Sequence[Mapping[str, Any]]) -> InvalidField:
+def invalid_field(errors: Sequence[Mapping[str, Any]], *, is_change: bool = False) -> InvalidField:
     """Convert errors of pydantic to ``InvalidField``, without the values."""
-    offences = [Offence(_pointer(_place(e)), _message(e)) for e in errors[:MAX_OFFENCES]]
+    offences = [Offence(_pointer(_place(e)), _message(e, is_change)) for e in errors[:MAX_OFFENCES]]
     return InvalidField(f"{offences[0].pointer or 'the body'}: {offences[0].detail}", offences)
 
 
@@ -168,8 +171,10 @@ def _place(error: Mapping[str, Any]) -> tuple[int | str, ...]:
     return (*error["loc"], error["ctx"]["discriminator"].strip("'")) if error["type"] in _TAG_ERRORS else error["loc"]
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any], is_change: bool) -> str:
     """The message of a pydantic error in the style of the service."""
+    if is_change and error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
+        return "is not a field that this request can change"
     if error["type"] == "union_tag_invalid":  # pydantic's message has the value
         return f"must be one of: {error['ctx']['expected_tags'].replace(chr(39), '')}"
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:

@@ -18,7 +18,7 @@ from schemas.maps import About, MapChanges
 from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import serving
-from tests.integration.responses import patched
+from tests.integration.responses import patched, problem_of
 from tests.integration.visiting import ROWS, Visitor
 
 #: A value for each field.
@@ -67,6 +67,13 @@ def test_every_field_is_changed_removed_and_listed(http: httpx.Client) -> None:
     assert _said(patched(http, path, SAID).json()) == SAID
     assert _said(http.get("/maps", params={"name": "changed-about"}).json()["items"][0]) == SAID
     assert _said(patched(http, path, dict.fromkeys(SAID)).json()) == without
+
+
+def test_the_refusal_of_a_field_that_cannot_be_changed_does_not_deny_that_it_exists(http: httpx.Client) -> None:
+    record = http.post("/maps", json=ROWS | {"method": "platt", "name": "fixed-about"}).json()
+    response = patched(http, f"/maps/{record['id']}", {"name": "other"})
+    assert problem_of(response) == (422, "invalid-field", "/name")
+    assert response.json()["detail"] == "/name: is not a field that this request can change"
 
 
 def test_the_calls_of_the_client_have_every_field(client: Calibrant) -> None:

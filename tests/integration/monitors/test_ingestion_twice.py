@@ -11,7 +11,9 @@ import pytest
 
 from backend.store.store import Store
 from calibrant.client import Calibrant
+from service.formats.json_body import PIECE
 from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
+from tests.integration.responses import problem_of
 from tests.packed import arrow, npz
 
 JSON = "application/json"
@@ -20,6 +22,7 @@ EVENT = "application/cloudevents+json"
 EVENTS = "application/cloudevents-batch+json"
 ATTRIBUTES = {"ce-specversion": "1.0", "ce-id": "a", "ce-source": "/t", "ce-type": "com.calibrant.rows"}
 TWICE = b'{"prediction": 0.5, "prediction": 0.9, "label": 1}'
+ROW = b'{"prediction": 0.5, "label": 1}'
 NESTED = b'{"prediction": 0.5, "label": 1, "group": null, "x": {"a": 1, "a": 2}}'
 
 
@@ -32,11 +35,6 @@ def event(content: bytes, name: str = "e") -> bytes:
 @pytest.mark.parametrize(
     ("path", "body", "headers"),
     [
-        ("rows", TWICE, {"content-type": LINES}),
-        ("rows", b'{"prediction": "\n' + TWICE, {"content-type": LINES}),
-        ("rows", TWICE + b"\n[", {"content-type": LINES}),
-        ("rows", b"null\n" + NESTED, {"content-type": LINES}),
-        ("rows", b"\n".join([b'{"prediction": 0.5, "label": 1}'] * 20_000 + [b"{", TWICE]), {"content-type": LINES}),
         ("rows", b'{"rows": [' + TWICE + b"]}", {"content-type": JSON}),
         ("rows", b'{"rows": [' + b'{"prediction": 0.5, "label": 1},' * 20_000 + TWICE + b"]}", {"content-type": JSON}),
         ("events", event(TWICE), {"content-type": EVENT}),
@@ -52,6 +50,35 @@ def test_a_duplicate_key_is_refused(
     answer = api.post(f"/monitors/m/{path}", content=body, headers=headers)
     assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (422, "invalid-field")
     assert counted(ledger) == 0
+
+
+def test_the_row_with_a_duplicate_key_is_named(store: Store, api: httpx.Client) -> None:
+    monitored(store)
+    answer = api.post(
+        "/monitors/m/rows", content=b'{"rows": [' + ROW + b"," + TWICE + b"]}", headers={"content-type": JSON}
+    )
+    assert problem_of(answer) == (422, "invalid-field", "/rows/1/prediction")
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ([TWICE], [0]),
+        ([ROW, TWICE, ROW], [1]),
+        ([b'{"prediction": "', TWICE], [0, 1]),
+        ([TWICE, b"["], [0, 1]),
+        ([b"null", NESTED, ROW], [0, 1]),
+        ([ROW] * 20_000 + [b"{", TWICE], [20_000, 20_001]),
+        ([ROW, TWICE[:-1] + b', "group": "' + b"g" * PIECE + b'"}'], [1]),
+    ],
+)
+def test_a_line_with_a_duplicate_key_is_refused_alone(
+    store: Store, api: httpx.Client, lines: list[bytes], refused: list[int]
+) -> None:
+    ledger = monitored(store)
+    answer = answered(api.post("/monitors/m/rows", content=b"\n".join(lines), headers={"content-type": LINES}))
+    assert refusals_of(answer) == [(row, "unreadable") for row in refused]
+    assert counted(ledger) == len(lines) - len(refused)
 
 
 def test_a_duplicate_key_in_an_event_of_a_batch_refuses_its_row_alone(store: Store, api: httpx.Client) -> None:

@@ -102,8 +102,9 @@ def test_only_the_rows_that_are_not_arrays_are_named(limits: BodyLimits) -> None
         ('{"p1": 1, "p1": 2, "p2": 3}', "/p1"),
         ('{"s\\u0065ed": 1, "seed": 2}', "/seed"),
         ('{"a": ":\\"", "b": "\\\\", "a": 1}', "/a"),
-        ('{"options": {"folds": 1, "folds": 2}}', ""),
-        ('{"measures": ["ks", {"name": "ece", "name": "ks"}]}', ""),
+        ('{"options": {"folds": 1, "folds": 2}}', "/options/folds"),
+        ('{"measures": ["ks", {"name": "ece", "name": "ks"}]}', "/measures/1/name"),
+        ('{"rows": [{"id": 1}, {"id": 2, "id/": 3, "id\\u002f": 4}]}', "/rows/1/id~1"),
     ],
 )
 def test_a_duplicate_key_is_refused_at_any_depth(body: str, pointer: str, limits: BodyLimits) -> None:
