@@ -561,8 +561,7 @@ def _name_choices(fields: Schema) -> None:
 
 
 def _array_in(field: Schema) -> Schema:
-    array: Schema = next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
-    return array
+    return next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
 
 
 def _by_source(schema: Schema) -> list[Schema]:

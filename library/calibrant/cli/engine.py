@@ -36,8 +36,7 @@ class Engine(NamedTuple):
 
     def document(self, applied: Any) -> dict[str, Any]:
         """Return the document of a map that ``read_map`` returned: itself, or that of the reference on the server."""
-        document: dict[str, Any] = applied if self.client is None else self.client.map(applied).document
-        return document
+        return applied if self.client is None else self.client.map(applied).document
 
     def call(
         self, name: str, rows: Sheet | ForecastSheet, /, models: Mapping[str, Sheet] | None = None, **options: Any

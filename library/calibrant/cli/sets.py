@@ -44,8 +44,7 @@ def sets_of(
     if engine.client is not None:
         answer = engine.client.calibrate_sets(applied, rows.predictions, groups=rows.groups, seed=seed, alpha=alpha)
         say_map(answer)
-        sets: PredictionSets = answer.sets
-        return sets
+        return answer.sets
     from calibrant.core.batch import read_predictions
 
     predictions = read_predictions(rows.predictions, scale=rows.scale)
