@@ -31,6 +31,9 @@ from schemas.evaluations import (
 )
 from schemas.jobs import JobRecord
 
+#: The options of an evaluation, or of a comparison.
+ReportOptions = EvaluateOptions | EvaluateDistributionOptions | CompareOptions
+
 
 class WholeReport(NamedTuple):
     """A full report, its spec, and the record of its rows, which need not be stored; None if their batch is gone."""
@@ -41,42 +44,31 @@ class WholeReport(NamedTuple):
 
 
 @traced("work")
-def evaluate_or_queue(
-    requester: Requester, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
-) -> dict[str, Any] | JobRecord:
-    """Evaluate rows directly, or queue a job if it needs a long fit or more than an estimated 2 s."""
+def evaluate_or_queue(requester: Requester, arrays: Arrays, options: ReportOptions) -> dict[str, Any] | JobRecord:
+    """Evaluate rows, or compare models or maps on the same rows.
+
+    This is done directly, or by a job if it needs a long fit or more than an estimated 2 s.
+    """
     evaluated = _evaluate(requester, arrays, options, report=False)
     return evaluated if isinstance(evaluated, JobRecord) else evaluated[0]
 
 
 @traced("work")
-def report_or_queue(
-    requester: Requester, arrays: Arrays, options: EvaluateOptions | EvaluateDistributionOptions
-) -> WholeReport | JobRecord:
-    """Create a full report of one batch directly, or queue a job."""
+def report_or_queue(requester: Requester, arrays: Arrays, options: ReportOptions) -> WholeReport | JobRecord:
+    """Create a full report of one batch, of models or of maps on the same rows directly, or queue a job."""
     evaluated = _evaluate(requester, arrays, options, report=True)
     if isinstance(evaluated, JobRecord):
         return evaluated
-    return _whole(evaluated[0], evaluated[1], evaluated[1].rows, options)
-
-
-def _whole(
-    report: dict[str, Any],
-    work: Work,
-    rows: Rows,
-    options: EvaluateOptions | EvaluateDistributionOptions | CompareOptions,
-) -> WholeReport:
-    kind = kind_of(options.prediction_kind)
+    kind, (report, work, rows) = kind_of(options.prediction_kind), evaluated
     return WholeReport(report, work.spec, record_of(options.batch or "", kind, rows, kind.stored(rows)))
 
 
 def _evaluate(
-    requester: Requester,
-    arrays: Arrays,
-    options: EvaluateOptions | EvaluateDistributionOptions,
-    *,
-    report: bool,
-) -> tuple[dict[str, Any], Work] | JobRecord:
+    requester: Requester, arrays: Arrays, options: ReportOptions, *, report: bool
+) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
+    """Return the answer with its work and the rows, those of the first model of several, or the job."""
+    if isinstance(options, CompareOptions):
+        return _compare(requester, arrays, options, report=report)
     kind = kind_of(options.prediction_kind)
     if isinstance(options, EvaluateOptions) and options.source is not None:
         if report:
@@ -91,30 +83,13 @@ def _evaluate(
         work = request.on(requester, find_rows(requester, arrays, request.options))
     report_document = run_inline(requester, work)
     if report_document is not None:
-        return report_document, work
+        return report_document, work, work.rows
     return queue_work(requester, "evaluate", work, options)
-
-
-@traced("work")
-def compare_or_queue(requester: Requester, arrays: Arrays, options: CompareOptions) -> dict[str, Any] | JobRecord:
-    """Compare models or maps on the same rows directly, or queue a job, as for an evaluation."""
-    compared = _compare(requester, arrays, options, report=False)
-    return compared if isinstance(compared, JobRecord) else compared[0]
-
-
-@traced("work")
-def report_comparison_or_queue(
-    requester: Requester, arrays: Arrays, options: CompareOptions
-) -> WholeReport | JobRecord:
-    """Create a full report of models or maps on the same rows directly, or queue a job."""
-    compared = _compare(requester, arrays, options, report=True)
-    return compared if isinstance(compared, JobRecord) else _whole(*compared, options)
 
 
 def _compare(
     requester: Requester, arrays: Arrays, options: CompareOptions, *, report: bool
 ) -> tuple[dict[str, Any], Work, Rows] | JobRecord:
-    """Return the answer with its work and the rows, those of the first model, or the job."""
     check_criterion(options, report=report)
     if options.source is not None and options.maps is None:
         if report:
@@ -128,8 +103,7 @@ def _compare(
         raise InvalidField.at("", "must have exactly one of models, batches and maps")
     if options.maps is not None:
         fields = options.model_dump(exclude={"batches"})
-        evaluated = _evaluate(requester, arrays, RankedMaps.model_validate(fields), report=report)
-        return evaluated if isinstance(evaluated, JobRecord) else (*evaluated, evaluated[1].rows)
+        return _evaluate(requester, arrays, RankedMaps.model_validate(fields), report=report)
     if options.batch is not None or "predictions" in arrays or (options.batches and arrays):
         where = "/batch" if options.batch is not None else "/predictions" if "predictions" in arrays else "/batches"
         raise InvalidField.at(where, "cannot be combined with models or batches; labels are sent with models")

@@ -276,23 +276,20 @@ def _operation(call: Call, schemas: Schema) -> Schema:
     problems = inference_errors(codes) if uses_protocol(call.path) else problem_responses(codes)
     responses = _successes(call, schemas) | problems
     _add_headers(call, responses)
+    scopes = [] if call.needed_scope is None else [call.needed_scope]
     operation = {
         "tags": [call.tag],
         "summary": call.description.split("\n\n")[0].replace("\n", " ").rstrip("."),
         "description": call.description,
         "operationId": call.name,
         # Without keys the service accepts local requests only, and they need no key.
-        "security": [] if call.is_open else [{scheme: _scopes(call)} for scheme in ("key", "token")] + [{}],
+        "security": [] if call.is_open else [{scheme: scopes} for scheme in ("key", "token")] + [{}],
         **({"parameters": parameters} if parameters else {}),
         **({} if body is None else {"requestBody": {"required": True, "content": body}}),
         "responses": {status: responses[status] for status in sorted(responses)},
     }
     _add_examples(call, operation)
     return operation
-
-
-def _scopes(call: Call) -> list[str]:
-    return [] if call.needed_scope is None else [call.needed_scope]
 
 
 def _path(call: Call) -> Iterator[Schema]:
@@ -580,8 +577,7 @@ def _name_choices(fields: Schema) -> None:
 
 
 def _array_in(field: Schema) -> Schema:
-    array: Schema = next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
-    return array
+    return next(kind for kind in field.get("anyOf", [field]) if kind.get("type") == "array")
 
 
 def _by_source(schema: Schema) -> list[Schema]:

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple, cast
 from fastapi import Response
 
 import calibrant
-from backend.evaluations import WholeReport, report_comparison_or_queue, report_or_queue, stored_report
+from backend.evaluations import ReportOptions, WholeReport, report_or_queue, stored_report
 from backend.kinds import Arrays, kind_of
 from calibrant.reports.panel import ReportSubject
 from schemas.evaluations import (
-    CompareOptions,
-    EvaluateDistributionOptions,
     EvaluateDistributionSpec,
-    EvaluateOptions,
     EvaluateSpec,
 )
 from schemas.jobs import JobRecord
@@ -24,8 +21,6 @@ from service.formats.media import HTML
 from service.html import SEALED
 from service.jobs import settle
 from service.threads import run_in_thread
-
-ReportOptions = EvaluateOptions | EvaluateDistributionOptions | CompareOptions
 
 
 class FullReport(NamedTuple):
@@ -49,10 +44,7 @@ class FullReport(NamedTuple):
 
 def report_at_once(here: Context, arrays: Arrays, options: ReportOptions) -> FullReport | JobRecord:
     """Evaluate the full report of one batch or of several models, or create a job for it."""
-    if isinstance(options, CompareOptions):
-        evaluated = report_comparison_or_queue(here, arrays, options)
-    else:
-        evaluated = report_or_queue(here, arrays, options)
+    evaluated = report_or_queue(here, arrays, options)
     return (
         evaluated if isinstance(evaluated, JobRecord) else _whole(evaluated, options.prediction_kind, datetime.now(UTC))
     )

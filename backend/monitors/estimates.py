@@ -232,8 +232,7 @@ def _drawn(random: np.random.Generator, rows: Counts, n: int) -> Counts:
     """Draw ``n`` of the rows of several cells without replacement: exactly for few rows, else in proportion."""
     total = int(rows.sum())
     if total < 10**9:  # the limit of numpy's sampler
-        drawn: Counts = random.multivariate_hypergeometric(rows, n, method="marginals")
-        return drawn
+        return random.multivariate_hypergeometric(rows, n, method="marginals")
     return np.asarray(np.floor(rows * (n / total)), dtype=np.int64)
 
 

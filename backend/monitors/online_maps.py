@@ -128,8 +128,7 @@ def dumped(state: OnlineMap) -> bytes:
 
 def _losses(p: Floats, y: Outcomes) -> Floats:
     p = np.clip(p, _TINY, 1.0 - _TINY)
-    losses: Floats = -np.log(np.where(y == 1, p, 1.0 - p))
-    return losses
+    return -np.log(np.where(y == 1, p, 1.0 - p))
 
 
 def bound_of(record: MonitorRecord) -> float:

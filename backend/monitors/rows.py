@@ -375,14 +375,12 @@ def group_indices(groups: MonitorGroups, codes: Integers | None, names: Sequence
     for start in range(0, len(used), _AT_ONCE):
         named = [code for code in used[start : start + _AT_ONCE].tolist() if names[code]]
         indices[named] = groups.indices([names[code] for code in named])
-    of_rows: Integers = indices[codes]
-    return of_rows
+    return indices[codes]
 
 
 def reserved(codes: Integers, names: Sequence[str]) -> Mask:
     """Whether each row's group has the name that is reserved for groups beyond the limit."""
-    is_reserved: Mask = np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
-    return is_reserved
+    return np.isin(codes, [code for code, name in enumerate(names) if name == OTHER])
 
 
 # --- Screening: rows that are refused because of their own contents, before any lookup of ids

@@ -6,7 +6,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # --- Allowed addresses: public ones, and private ones that the operator lists
 #
@@ -156,7 +156,8 @@ class Targets:
                 "is not allowed: the service sends no webhooks because its setting webhook_hosts is empty"
             )
         if not any(pattern.holds(target) for pattern in self.hosts):
-            plain = target.scheme == "http" and any(pattern.holds(_by_https(target)) for pattern in self.hosts)
+            by_https = replace(target, scheme="https")
+            plain = target.scheme == "http" and any(pattern.holds(by_https) for pattern in self.hosts)
             raise TargetRefused(
                 "must use https" if plain else "has a host or port that is not in the service's setting webhook_hosts"
             )
@@ -202,10 +203,6 @@ def _host(host: str) -> str:
     if not _NAME.fullmatch(host):
         raise TargetRefused("has an invalid host")
     return host
-
-
-def _by_https(target: Target) -> Target:
-    return Target("https", target.host, target.port, target.path)
 
 
 def _listed(text: str) -> list[str]:

@@ -739,14 +739,12 @@ def _outside_strings(text: bytes) -> Characters:
 
 def _inside_strings(characters: Characters) -> npt.NDArray[np.bool_]:
     """Whether each character follows an odd number of quotes."""
-    inside: npt.NDArray[np.bool_] = np.logical_xor.accumulate(characters == _QUOTE)
-    return inside
+    return np.logical_xor.accumulate(characters == _QUOTE)
 
 
 def _depths(characters: Characters) -> npt.NDArray[np.int32]:
     """The number of open arrays and objects after each character; the characters are outside strings."""
-    depths: npt.NDArray[np.int32] = np.cumsum(_steps(characters), dtype=np.int32)
-    return depths
+    return np.cumsum(_steps(characters), dtype=np.int32)
 
 
 def _steps(characters: Characters) -> npt.NDArray[np.int8]:

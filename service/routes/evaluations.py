@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
 
 from fastapi import Request, Response
 
-from backend.evaluations import compare_or_queue, evaluate_or_queue
-from backend.kinds import Arrays
+from backend.evaluations import ReportOptions, evaluate_or_queue
 from calibrant.decisions.thresholds import CRITERIA
 from schemas.evaluations import (
     CompareBody,
@@ -22,7 +20,6 @@ from schemas.evaluations import (
     ReportAnswer,
     ReportsAnswer,
 )
-from schemas.jobs import JobRecord
 from service.calls import (
     LABELS,
     OF_ENDED_JOBS,
@@ -43,12 +40,11 @@ from service.formats.media import HTML, JSON
 from service.formats.options import read_options, read_options_of_kind
 from service.headers import choose, read_header
 from service.jobs import respond_with_answer
-from service.reports import ReportOptions, report_response
+from service.reports import report_response
 from service.threads import run_in_thread
 
 calls = Calls("evaluate")
 
-Options = TypeVar("Options", bound=ReportOptions)
 
 #: Options of several batches or maps, and those that a report chooses.
 _SEVERAL = ("batches", "maps", "correction", "of")
@@ -172,7 +168,7 @@ async def evaluate(request: Request, here: Here) -> Response:
     '<!doctype html>'
     """
     read = partial(read_options_of_kind, model=EvaluateOptions, distributions=EvaluateDistributionOptions)
-    return await _respond(request, here, read, evaluate_or_queue)
+    return await _respond(request, here, read)
 
 
 @calls.add(
@@ -232,21 +228,16 @@ async def compare(request: Request, here: Here) -> Response:
     >>> client.comparison_report_html(models={"forest": p, "coin": [0.5] * len(p)}, labels=y)[:15]
     '<!doctype html>'
     """
-    return await _respond(request, here, partial(read_options, model=CompareOptions), compare_or_queue)
+    return await _respond(request, here, partial(read_options, model=CompareOptions))
 
 
-async def _respond(
-    request: Request,
-    here: Context,
-    read: Callable[[Payload], Options],
-    work: Callable[[Context, Arrays, Options], dict[str, Any] | JobRecord],
-) -> Response:
-    """Respond with the report of ``work`` as JSON, with its job, or with a page; ``read`` reads the options."""
+async def _respond(request: Request, here: Context, read: Callable[[Payload], ReportOptions]) -> Response:
+    """Respond with a report as JSON or as a page, or with its job; ``read`` reads the options."""
     kind = choose(read_header(request, b"accept"), (JSON, HTML))
     payload = await read_payload(request, here.settings)
     options = read(payload)
     if kind == HTML:
         return await report_response(here, payload.arrays, options)
-    response = await respond_with_answer(here, await run_in_thread(work, here, payload.arrays, options))
+    response = await respond_with_answer(here, await run_in_thread(evaluate_or_queue, here, payload.arrays, options))
     response.headers["Vary"] = "Accept"
     return response

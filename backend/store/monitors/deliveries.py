@@ -111,14 +111,11 @@ class Deliveries:
         def change(record: DeliveryRecord) -> DeliveryRecord:
             attempts = [attempt if earlier.number == attempt.number else earlier for earlier in record.attempts]
             tried = record.model_copy(update={"attempts": attempts})
-            if not still_ours(record):
+            if (record.status, record.tried, record.created_at) != ("pending", begun.tried, begun.created_at):
                 return tried
             ended = None if status == "pending" else at(moment)
             again = None if after is None else at(moment + after)
             return tried.model_copy(update={"status": status, "ended_at": ended, "next_at": again})
-
-        def still_ours(record: DeliveryRecord) -> bool:
-            return (record.status, record.tried, record.created_at) == ("pending", begun.tried, begun.created_at)
 
         changed = cast(DeliveryRecord, self._change(begun.id, change))
         return after if changed.status == "pending" and changed.tried == begun.tried else None

@@ -66,8 +66,7 @@ class MemberRows:
     @cached_property
     def p(self) -> Floats:
         """Probabilities ``(K, n)``."""
-        probabilities: Floats = np.exp(log_softmax(self.z))
-        return probabilities
+        return np.exp(log_softmax(self.z))
 
     @cached_property
     def fold_weights(self) -> Floats:

@@ -180,8 +180,7 @@ def _gain_in_order(members: Sequence[Member], combination: Combination, rows: Me
     mixed += combination.pool_share * softmax_in_place(pooled)
     own = np.arange(len(some)), rows.labels[some]
     ordered = in_order_of(mixed, np.ascontiguousarray(rows.z[:, some].T))[own]
-    gain: Floats = np.log(np.maximum(ordered, PROBABILITY_CLIP)) - members[0].held_out[:, some].T[own]
-    return gain
+    return np.log(np.maximum(ordered, PROBABILITY_CLIP)) - members[0].held_out[:, some].T[own]
 
 
 def fit_averaged_vector(

@@ -365,8 +365,7 @@ class CalibrantClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         first, *others = (calibrated.predict_proba(X) for calibrated in self.calibrated_classifiers_)
-        mean: Floats = sum(others, first) / len(self.calibrated_classifiers_)
-        return mean
+        return sum(others, first) / len(self.calibrated_classifiers_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the class with the largest calibrated probability.

@@ -360,8 +360,7 @@ def _gains(fitted: CalibrationMap, rows: Batch) -> Floats:
         event = reduce(rows, fitted.reduction)
         before = np.where(event.y == 1, event.p, 1.0 - event.p)
         after = np.where(event.y == 1, after, 1.0 - after)
-    ratio: Floats = np.log(np.maximum(after, PROBABILITY_CLIP)) - np.log(np.maximum(before, PROBABILITY_CLIP))
-    return ratio
+    return np.log(np.maximum(after, PROBABILITY_CLIP)) - np.log(np.maximum(before, PROBABILITY_CLIP))
 
 
 # --- Fits of callers

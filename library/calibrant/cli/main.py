@@ -190,7 +190,8 @@ class Commands(TyperGroup):
         point = self._added[cmd_name]
         try:
             target = point.load()
-            return self._command(cmd_name, target, _help_of(target))
+            text = target.info.help if isinstance(target, typer.Typer) else inspect.getdoc(target)
+            return self._command(cmd_name, target, text)
         except Exception as error:  # whatever another package raises
             problem = f"the command {cmd_name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
             return _broken(cmd_name, problem)
@@ -238,10 +239,6 @@ def _by_catalogue(name: str) -> dict[str, str]:
     known = plain_name(name)
     command = next((command for command, catalogue in catalogues.items() if known in catalogue), None)
     return {} if command is None else {known: f"{command} {known}"}
-
-
-def _help_of(target: Any) -> str | None:
-    return target.info.help if isinstance(target, typer.Typer) else inspect.getdoc(target)
 
 
 def _app(**options: Any) -> typer.Typer:

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias, TypeVar, cast, get_type_hints
 
 import typer
@@ -302,13 +303,13 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return f"{message}; {'if commas are the decimal mark, ' if error.unclear else ''}add --decimal ,"
     if isinstance(error, MissingValue) and error.only_label is not None and _takes("--pos-label"):
         flag = "--drop-missing " if _takes("--drop-missing") else ""
-        return f"{message}; add {flag}--pos-label {_shell(error.only_label)}"
+        return f"{message}; add {flag}--pos-label {quote(error.only_label)}"
     if isinstance(error, MissingValue) and error.leaves_rows and _takes("--drop-missing"):
         return f"{message}; to leave these rows out, add --drop-missing"
     if isinstance(error, NoPredictions) and _takes("--regression") and are_of_forecasts(error.columns or ()):
         return f"{message}; for forecasts of a number, add --regression"
     if isinstance(error, NoPredictions) and _has("--scale"):
-        together = (" ".join(f"--prediction {_shell(name)}" for name in names) for names in error.logits[:_OFFERED])
+        together = (" ".join(f"--prediction {quote(name)}" for name in names) for names in error.logits[:_OFFERED])
         named = " or ".join(together)
         flags = "--scale logit" if columns is not None and columns["predictions"] else f"--scale logit {named}".rstrip()
         message = message.replace("for logits, set the scale to logit", f"for logits, add {flags}")
@@ -322,20 +323,20 @@ def _line(error: TabularError, file: Path, columns: Columns | None = None) -> st
         return message if _of_two(error) else f"{message}; add {_of_labels(offer)}"
     requested = () if columns is None else _named(columns, error.field)
     if not requested:
-        return f"{message}; add {' or '.join(f'{flag} {_shell(text)}' for text in offer[:_OFFERED])}"
+        return f"{message}; add {' or '.join(f'{flag} {quote(text)}' for text in offer[:_OFFERED])}"
     pairs = [name.rpartition("=") if error.field in PARTS else ("", "", name) for name in requested]
     near = [f"{part}{mark}{text}" for part, mark, name in pairs if name not in offer for text in _near(name, offer)]
-    return f"{message}; did you mean {' or '.join(f'{flag} {_shell(text)}' for text in near)}?" if near else message
+    return f"{message}; did you mean {' or '.join(f'{flag} {quote(text)}' for text in near)}?" if near else message
 
 
 def _of_labels(mapping: Mapping[str, int | None]) -> str:
     """Return the options that name the classes of these labels, in the order of the columns."""
     if not _has("--class-names"):
         pairs = (f"{text}={k}" for k, text in enumerate(mapping))
-        return f"{' '.join(f'--map-label {_shell(pair)}' for pair in pairs)} in the order of the columns"
+        return f"{' '.join(f'--map-label {quote(pair)}' for pair in pairs)} in the order of the columns"
     from calibrant.io.texts import join_names
 
-    return f"--class-names {_shell(join_names(list(mapping)))} in the order of the columns"
+    return f"--class-names {quote(join_names(list(mapping)))} in the order of the columns"
 
 
 def _of_two(error: TabularError) -> tuple[str, tuple[tuple[str, ...], ...]] | None:
@@ -379,7 +380,7 @@ def _commands(error: TabularError) -> str | None:
     for flag, values in readings[:_READINGS]:
         without = (flag, "--pos-label") if flag == "--class-names" else (flag,)
         start = [] if context is None else [command_line(context, without=without)]
-        lines.append("\n  " + " ".join([*start, *(f"{flag} {_shell(value)}" for value in values)]))
+        lines.append("\n  " + " ".join([*start, *(f"{flag} {quote(value)}" for value in values)]))
     rest = len(readings) - _READINGS
     return "".join(lines) + (f"\nand {rest} more" if rest > 0 else "")
 
@@ -427,10 +428,6 @@ def _near(name: str, offer: Sequence[str]) -> list[str]:
     """Return the two names most similar to ``name``, ignoring case."""
     by_lower = {text.lower(): text for text in offer}
     return [by_lower[similar] for similar in get_close_matches(name.lower(), by_lower, n=2)]
-
-
-def _shell(text: str) -> str:
-    return shlex.quote(text)
 
 
 def name_of(file: Path) -> str:

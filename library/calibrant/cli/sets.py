@@ -45,8 +45,7 @@ def sets_of(
         options: dict[str, Any] = {"scale": rows.scale, "groups": rows.groups, "seed": seed, "alpha": alpha}
         answer = engine.client.calibrate_sets(applied, rows.predictions, **options)
         say_map(answer)
-        sets: PredictionSets = answer.sets
-        return sets
+        return answer.sets
     from calibrant.core.batch import read_predictions
 
     predictions = read_predictions(rows.predictions, scale=rows.scale)

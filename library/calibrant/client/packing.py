@@ -33,11 +33,8 @@ def unpack(content: bytes) -> dict[str, Array]:
     """Decode an NPZ archive; raises ``ValueError`` if it is invalid."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+            members = ((name, io.BytesIO(archive.read(name))) for name in archive.namelist())
+            read = np.lib.format.read_array
+            return {name.removesuffix(".npy"): read(member, allow_pickle=False) for name, member in members}
     except zipfile.BadZipFile as error:
         raise ValueError("not an NPZ archive") from error
-
-
-def _array(data: bytes) -> Array:
-    array: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    return array

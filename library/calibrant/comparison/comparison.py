@@ -201,8 +201,7 @@ def _common_order(batch: Batch, models: Mapping[str, Batch]) -> Integers:
     """Return row numbers sorted by label, weight and the predictions of all models."""
     predictions = np.column_stack([own.predictions.given.reshape(len(own), -1) for own in models.values()])
     weights = np.zeros(len(batch)) if batch.weights is None else batch.weights
-    order: Integers = np.lexsort([*predictions.T[::-1], weights, batch.labels])
-    return order
+    return np.lexsort([*predictions.T[::-1], weights, batch.labels])
 
 
 def errors_of(of: Subject) -> tuple[float | None, float | None]:

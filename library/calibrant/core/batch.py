@@ -377,8 +377,7 @@ def _are_half(values: Floats) -> bool:
 def _sums(values: Floats) -> Floats:
     """Return the sum of each row in double precision; a matrix product is several times faster for short rows."""
     if values.dtype == np.float64 and values.shape[1] < _SHORT:
-        sums: Floats = values @ np.ones(values.shape[1])
-        return sums
+        return values @ np.ones(values.shape[1])
     return values.sum(axis=1, dtype=np.float64)  # type: ignore[no-any-return]
 
 

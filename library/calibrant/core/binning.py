@@ -336,8 +336,7 @@ def _bin_of(cells: Cells, counts: npt.NDArray[np.int64], position: float) -> npt
     row = round(position)
     share, rest = np.divmod(round(cells.mass), counts)
     long = rest * (share + 1)  # rows in the bins with one more row
-    bins: npt.NDArray[np.int64] = np.where(row < long, row // (share + 1), rest + (row - long) // share)
-    return bins
+    return np.where(row < long, row // (share + 1), rest + (row - long) // share)
 
 
 def _first_decrease(cells: Cells, counts: npt.NDArray[np.int64], reach: tuple[float, float]) -> int | None:

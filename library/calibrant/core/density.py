@@ -162,5 +162,4 @@ def nearest(p: Floats, x: Floats) -> npt.NDArray[np.int64]:
 def triweight(distance: Floats, bandwidth: float) -> Floats:
     """Return the triweight kernel with standard deviation ``bandwidth`` at each distance."""
     reach = 3.0 * bandwidth
-    kernel: Floats = 35.0 / (32.0 * reach) * np.clip(1.0 - (distance / reach) ** 2, 0.0, None) ** 3
-    return kernel
+    return 35.0 / (32.0 * reach) * np.clip(1.0 - (distance / reach) ** 2, 0.0, None) ** 3

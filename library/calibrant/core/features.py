@@ -61,8 +61,7 @@ class Feature:
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which rows have no value."""
         values = self._values
-        missing: npt.NDArray[np.bool_] = np.isnan(values) if self.codes is None else values < 0
-        return missing
+        return np.isnan(values) if self.codes is None else values < 0
 
     @property
     def is_constant(self) -> bool:

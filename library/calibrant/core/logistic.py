@@ -53,12 +53,10 @@ class _Matrix:
         return (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
 
     def values(self, theta: Floats) -> Floats:
-        products: Floats = theta @ self._features.T
-        return products
+        return theta @ self._features.T
 
     def sums(self, weights: Floats) -> Floats:
-        products: Floats = weights @ self._features
-        return products
+        return weights @ self._features
 
     def gram(self, weights: Floats) -> Floats:
         size = self._features.shape[1]

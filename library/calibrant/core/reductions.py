@@ -88,8 +88,7 @@ class Event(Scaled):
     @property
     def likely(self) -> npt.NDArray[np.bool_]:
         """Whether the event is predicted: p >= 1/2."""
-        likely: npt.NDArray[np.bool_] = self.p >= 0.5 if self.logit is None else self.logit >= 0.0
-        return likely
+        return self.p >= 0.5 if self.logit is None else self.logit >= 0.0
 
     @cached_property
     def sorted_rows(self) -> SortedRows:
@@ -363,8 +362,7 @@ def event_probability(predictions: Predictions, reduction: str) -> Floats:
     if ranked:
         rank, K = int(ranked[2]), values.shape[1]
         largest = np.partition(values, K - rank, axis=1)[:, K - rank :].astype(np.float64)
-        probability: Floats = largest.sum(axis=1).clip(0.0, 1.0) if ranked[1] else largest[:, 0]
-        return probability
+        return largest.sum(axis=1).clip(0.0, 1.0) if ranked[1] else largest[:, 0]
     if reduction == "confidence":
         return values.max(axis=1).astype(np.float64)  # type: ignore[no-any-return]
     return values[:, 1 if reduction == "binary" else _class_of(reduction)].astype(np.float64)

@@ -12,7 +12,7 @@ from calibrant.averaging.process import fit_process
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
 from calibrant.diagrams.diagram import Picture, no_intervals
-from calibrant.maps.curves import Curve, CurvePlaces, calibrated, clipped_logit, interpolate
+from calibrant.maps.curves import CurvePlaces, calibrated, clipped_logit, interpolate
 from calibrant.measures.fitted import Belief, fitted_error, plugged_error, process_belief
 from calibrant.measures.intervals import Resampling
 from calibrant.piecewise.folds import fold_cells
@@ -88,16 +88,12 @@ def fitted_curve(
         None if problem else np.clip(high, 0.0, 1.0),
         None if event.clusters is not None else belief.identity,
         curve.family,
-        _parameters(curve),
+        None if curve.family in _TABLES else curve.parameters(),
         fitted.value,
         None if event.clusters is not None else fitted.debiased,
         plugged_error(cells, curve, 2),
         problem=problem,
     )
-
-
-def _parameters(curve: Curve) -> dict[str, Any] | None:
-    return None if curve.family in _TABLES else curve.parameters()
 
 
 def _deviations(belief: Belief, level: float) -> tuple[Floats, Floats]:

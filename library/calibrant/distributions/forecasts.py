@@ -142,8 +142,7 @@ class Forecasts(Compared):
             return np.repeat(table, len(levels), axis=1)
         right = np.clip(np.searchsorted(known, levels), 1, len(known) - 1)
         share = np.clip((levels - known[right - 1]) / (known[right] - known[right - 1]), 0.0, 1.0)
-        interpolated: Floats = table[:, right - 1] + share * (table[:, right] - table[:, right - 1])
-        return interpolated
+        return table[:, right - 1] + share * (table[:, right] - table[:, right - 1])
 
     def cdf(self, y: Floats) -> Floats:
         """Return P(Y <= y) ``(n,)`` of normal distributions and samples. O(n S)."""

@@ -189,14 +189,6 @@ def _drawn(coverage: Coverage, seed: int) -> Floats:
     return np.asarray(np.random.default_rng(seed).standard_normal((_DRAWS, len(values))) @ root.T)
 
 
-def _ks(gap: Floats) -> Floats:
-    return np.asarray(np.abs(gap).max(axis=-1))
-
-
-def _kuiper(gap: Floats) -> Floats:
-    return np.asarray(np.maximum(gap.max(axis=-1), 0.0) - np.minimum(gap.min(axis=-1), 0.0))
-
-
 def _anderson_darling(gap: Floats, levels: Floats) -> Floats:
     width = np.diff(np.concatenate([[0.0], levels, [1.0]]))
     weight = 0.5 * (width[:-1] + width[1:]) / (levels * (1.0 - levels))
@@ -206,7 +198,9 @@ def _anderson_darling(gap: Floats, levels: Floats) -> Floats:
 def _statistic(coverage: Coverage, gap: Floats, name: str) -> Floats:
     if name == "anderson-darling":
         return coverage.n * _anderson_darling(gap, coverage.levels)
-    return _ks(gap) if name == "ks" else _kuiper(gap)
+    if name == "ks":
+        return np.asarray(np.abs(gap).max(axis=-1))
+    return np.asarray(np.maximum(gap.max(axis=-1), 0.0) - np.minimum(gap.min(axis=-1), 0.0))  # Kuiper's
 
 
 def tested(coverage: Coverage, statistic: str, *, seed: int) -> tuple[float, float]:

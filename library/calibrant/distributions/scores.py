@@ -27,8 +27,7 @@ def _blocks(n: int, columns: int = 1) -> Iterator[slice]:
 
 
 def _density(z: Floats) -> Floats:
-    density: Floats = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
-    return density
+    return np.exp(-0.5 * z * z) / _ROOT_TWO_PI
 
 
 # --- Scores of the mean and the variance
@@ -245,8 +244,7 @@ def interval_score(forecasts: Forecasts, y: Floats, *, level: float) -> Floats:
     """
     low, high = central(forecasts, level)
     outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    scores: Floats = high - low + 2.0 / (1.0 - level) * outside
-    return scores
+    return high - low + 2.0 / (1.0 - level) * outside
 
 
 def level_of(forecasts: Forecasts) -> float:

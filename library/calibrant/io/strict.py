@@ -304,8 +304,7 @@ def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str)
                 raise error
     limits.check_bytes(len(codes) * _REFERENCE)
     limits.reserve(len(codes) * _REFERENCE)
-    names: Array = _strings(values)[codes]
-    return names
+    return _strings(values)[codes]
 
 
 def _error_of(name: object, row: int, field: str) -> CalibrationError | None:

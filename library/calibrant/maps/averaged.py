@@ -93,8 +93,7 @@ def increasing(curve: Averaged, of: Predicted, w: Floats) -> Averaged:
 def _logits_of_means(f: Floats, w: Floats, starts: Any) -> Floats:
     """Return the logits of the mean probabilities of groups of logits ``f (n,)``, which start at ``starts (g,)``."""
     above, below = (np.logaddexp.reduceat(np.log(w) + log_expit(x), starts) for x in (f, -f))
-    logits: Floats = above - below
-    return logits
+    return above - below
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,7 @@ class Path:
         if len(self.t) == len(self.base):
             return values
         counts = np.diff(np.append(self.first, len(self.t))).reshape(-1, *(1,) * (values.ndim - 1))
-        means: Floats = np.add.reduceat(values, self.first, axis=0) / counts
-        return means
+        return np.add.reduceat(values, self.first, axis=0) / counts
 
 
 def path_of(cells: Cells, of: Of = "difference") -> Path:
@@ -120,8 +119,7 @@ def second_derivatives(knots: int, boundary: Boundary) -> Floats:
     ends = {"natural": [1.0], "parabolic": [1.0, -1.0], "cubic": [1.0, -2.0, 1.0]}[boundary]
     left[0, : len(ends)] = ends
     left[-1, knots - len(ends) :] = ends[::-1]
-    matrix: Floats = np.asarray(np.linalg.solve(left, right), dtype=np.float64)
-    return matrix
+    return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
 
 
 def fit_cumulative(path: Path, knots: int, boundary: Boundary, *, constrained: bool = False) -> CumulativeSpline:

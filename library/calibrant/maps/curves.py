@@ -227,10 +227,7 @@ def _by_shares(x: Floats, knots: Floats, heights: Floats, share: Callable[[Float
     with np.errstate(all="ignore"):  # of points outside, a single knot, or infinite heights
         part = np.clip(share(x, knots[left], knots[right]), 0.0, 1.0)
         between = heights[left] + part * (heights[right] - heights[left])
-    interpolated: Floats = np.where(
-        x >= knots[right], heights[right], np.where(x <= knots[left], heights[left], between)
-    )
-    return interpolated
+    return np.where(x >= knots[right], heights[right], np.where(x <= knots[left], heights[left], between))
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,7 @@ def fit_mli_spline(
     unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(logit_of(rows)).max()) / _REACH, 1.0)))
 
     def scores(of: Predicted) -> Floats:
-        computed: Floats = np.clip(logit_of(of), -_REACH, _REACH) if of.logit is None else of.logit / unit
-        return computed
+        return np.clip(logit_of(of), -_REACH, _REACH) if of.logit is None else of.logit / unit
 
     z = scores(rows)
     w = np.ones(n) if rows.w is None else rows.w
@@ -105,8 +104,7 @@ def fit_mli_spline(
         return logits[:, None] if len(knots) < 3 else _basis(logits, knots)
 
     def root_mean_square(of: Callable[[Floats], Floats]) -> Floats:
-        computed: Floats = np.sqrt(np.diagonal(_Cubics(z, knots, of).gram(w[None])[0]) / total)
-        return computed
+        return np.sqrt(np.diagonal(_Cubics(z, knots, of).gram(w[None])[0]) / total)
 
     centre = _Cubics(z, knots, features).sums(w[None])[0] / total
     spread = root_mean_square(lambda logits: features(logits) - centre)

@@ -122,8 +122,7 @@ def ramp(distances: Floats, knots: Floats, piece: int) -> Floats:
     """Return the part of each distance on this piece, between the previous knot and its own."""
     low = knots[piece - 1] if piece else 0.0
     high = knots[piece] if piece < len(knots) else np.inf
-    part: Floats = np.clip(distances, low, high) - low
-    return part
+    return np.clip(distances, low, high) - low
 
 
 def ranked(z: Floats) -> tuple[npt.NDArray[np.int64], Floats]:

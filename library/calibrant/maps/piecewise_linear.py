@@ -37,8 +37,7 @@ class Polyline:
 
 def stretched(of: Predicted, stretch: float = STRETCH) -> Floats:
     """Return the abscissas of PL of logits: p + ``stretch`` asinh(z / 36). Probabilities are clipped for z."""
-    abscissas: Floats = of.p + stretch * np.arcsinh(logit_of(of, PL3_CLIP) / STRETCHED)
-    return abscissas
+    return of.p + stretch * np.arcsinh(logit_of(of, PL3_CLIP) / STRETCHED)
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,7 @@ class SoftmaxFeatures:
     def scores(self, x: Floats, theta: Floats) -> Floats:
         """Return the scores ``(h, K)`` of centred features ``x (h, K)`` for parameters of the solver."""
         if self.full:
-            scores: Floats = x @ (theta[:, :-1] @ self.basis.T).T + theta[:, -1]
-            return scores
+            return x @ (theta[:, :-1] @ self.basis.T).T + theta[:, -1]
         return x * (theta[:, 0] * self.basis) + theta[:, 1]
 
     def adjoint(self, x: Floats, residual: Floats) -> Floats:
@@ -193,8 +192,7 @@ class Regression:
         """Square root of the curvature of the penalty, at least 1, in the shape of the parameters."""
         if self.penalty is None:
             return np.ones(self.features.shape)
-        scale: Floats = np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
-        return scale
+        return np.sqrt(np.maximum(1.0, 2.0 * self.penalty @ self._map**2))
 
     @cached_property
     def _bounded(self) -> bool:

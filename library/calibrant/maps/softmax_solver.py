@@ -46,8 +46,7 @@ class Penalty:
 
     def gradient(self, theta: Floats) -> Floats:
         """Return its gradient."""
-        gradient: Floats = 2.0 * self.strength * (theta - self.centre)
-        return gradient
+        return 2.0 * self.strength * (theta - self.centre)
 
 
 # --- Preconditioners

@@ -109,8 +109,7 @@ class Roofs(Parametric):
 
     def __call__(self, p: Floats) -> Floats:
         """Return each ``p (n,)`` in [0, 1] plus the shift of its bin, not clipped. O(n log b)."""
-        moved: Floats = p + self.shifts[bin_of(self.starts, p)]
-        return moved
+        return p + self.shifts[bin_of(self.starts, p)]
 
     def of_logits(self, z: Floats) -> Floats:
         """Return the probability of each logit ``z (n,)`` plus the shift of its bin, not clipped. O(n log b)."""
@@ -344,8 +343,7 @@ def _outputs(cells: Cells, platt: Platt) -> Cells:
     starts = np.flatnonzero(np.append(True, key[1:] > key[:-1]))
 
     def merged(values: Floats) -> Floats:
-        sums: Floats = np.add.reduceat(values[order], starts)
-        return sums
+        return np.add.reduceat(values[order], starts)
 
     rows = merged(cells.rows)
     unweighted = cells.w is cells.rows

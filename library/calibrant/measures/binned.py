@@ -274,10 +274,6 @@ def _swept_count(event: Event, *, binning: str) -> int:
     return width_sweep_count(event) if binning == "equal-width" else sweep_count(event.cells)
 
 
-def _validated_count(event: Event, *, binning: Literal["equal-mass", "equal-width"], **how: int) -> int:
-    return cross_validated_count(event, binning, **how)
-
-
 def _above(event: Event, threshold: float) -> Event:
     """Return the event on the rows with predictions above the threshold; a threshold of 0 keeps all rows."""
     if threshold == 0.0:
@@ -409,7 +405,7 @@ def _validation_seconds(n: int, _classes: int, options: Mapping[str, Any]) -> fl
 
 
 _SWEEP, _SWEEP_DISTANCE = _counted(_swept_count)
-_VALIDATED, _VALIDATED_DISTANCE = _counted(_validated_count)
+_VALIDATED, _VALIDATED_DISTANCE = _counted(cross_validated_count)
 _NORM = Option(1, choices=(1, 2, "max"))
 _EITHER = Option("equal-mass", choices=("equal-mass", "equal-width"))
 _BINNING = Option("equal-mass", choices=("equal-mass", "equal-width", "adaptive", "exact"))

@@ -31,8 +31,7 @@ def size_of(high: Floats, low: Floats, end: Floats, kind: Kind) -> Floats:
     """Return the size of paths that start at 0, from their maxima, minima and ends."""
     above, below = np.maximum(high, 0.0), np.minimum(low, 0.0)
     sizes = {"ks": np.maximum(above, -below), "kuiper": above - below, "end": np.maximum(end, -end)}
-    size: Floats = sizes[kind]
-    return size
+    return sizes[kind]
 
 
 def event_p_value(event: Event, kind: Kind, error: float, resampling: Resampling) -> float:

@@ -83,10 +83,7 @@ def auroc_influence(event: Event) -> Floats:
     # A row of weight 0 has no cell; its influence is not used.
     cell = np.minimum(np.searchsorted(cells.key, event.key), len(cells) - 1)
     area, mass = auroc(cells), cells.mass
-    influence: Floats = np.where(
-        event.y == 1, (below[cell] - area) * (mass / positives), (above[cell] - area) * (mass / negatives)
-    )
-    return influence
+    return np.where(event.y == 1, (below[cell] - area) * (mass / positives), (above[cell] - area) * (mass / negatives))
 
 
 def _outcomes(cells: Cells) -> tuple[float, float]:

@@ -203,8 +203,7 @@ def cumulative_distance(event: Event, kind: Kind) -> Distance:
         place = np.searchsorted(last, event.key, side="left")
         off = (event.y - event.p) * row_scale(event)
         sums = np.bincount(group * len(ends) + place, off, groups * len(ends)).reshape(groups, len(ends))
-        cumulated: Floats = np.cumsum(sums, axis=1) / cells.mass
-        return cumulated
+        return np.cumsum(sums, axis=1) / cells.mass
 
     def size(u: Floats) -> Floats:
         return size_of(u.max(axis=-1), u.min(axis=-1), u[..., -1], kind)
@@ -257,8 +256,7 @@ def _distance(kind: Kind) -> Callable[..., Distance]:
 
 def _end_influence(event: Event, _: Resampling, *, law: Law) -> Floats:  # noqa: ARG001 - of the p-value
     off = event.y - event.p
-    centred: Floats = off - (off.mean() if event.w is None else np.average(off, weights=event.w))
-    return centred
+    return off - (off.mean() if event.w is None else np.average(off, weights=event.w))
 
 
 def _by_class(vector: Vector, resampling: Resampling, *, law: Law) -> MeasureResult:

@@ -158,8 +158,7 @@ def _counted(subject: Subject) -> npt.NDArray[np.bool_]:
     """Return whether each row has a weight above 0."""
     rows = subject.vector if isinstance(subject, Classes) else subject
     n = len(rows) // rows.per_row
-    has_weight: npt.NDArray[np.bool_] = np.ones(n, np.bool_) if rows.w is None else rows.w[:: rows.per_row] > 0
-    return has_weight
+    return np.ones(n, np.bool_) if rows.w is None else rows.w[:: rows.per_row] > 0
 
 
 class _Groups:

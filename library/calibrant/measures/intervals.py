@@ -289,8 +289,7 @@ def influence_draws(influence: Floats, subject: Subject, resampling: Resampling)
 def _spreads(freedom: float, resampling: Resampling) -> Floats:
     """Return the estimated standard deviations of resamples, relative to the true one: ``(resamples,)``."""
     random = np.random.default_rng([resampling.seed, 4])
-    spreads: Floats = np.sqrt(random.chisquare(freedom, resampling.resamples) / freedom)
-    return spreads
+    return np.sqrt(random.chisquare(freedom, resampling.resamples) / freedom)
 
 
 def _paired_spreads(freedom: float, resampling: Resampling) -> Floats:
@@ -464,8 +463,7 @@ def _multiplied(sums: Floats, resampling: Resampling) -> Floats:
     check()
     if resampling.resamples * max(sums.shape) > _MAX_DRAWS:
         raise InvalidOption.at("/resamples", f"times the number of bins must be at most {_MAX_DRAWS}")
-    draws: Floats = _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
-    return draws
+    return _multipliers(resampling.seed, resampling.resamples, len(sums)) @ sums
 
 
 def _multipliers(seed: int, resamples: int, groups: int) -> Floats:

@@ -117,8 +117,7 @@ class VectorSums(PairSums):
         """
         others = self.by_row - self.own_by_row * unbiased
         moved = 2.0 * others / self.mass
-        centred: Floats = moved - float(self.w @ moved) / self.mass
-        return centred
+        return moved - float(self.w @ moved) / self.mass
 
 
 def vector_sums(vector: Vector, kernel: Kernel, bandwidth: float) -> VectorSums:

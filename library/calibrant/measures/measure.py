@@ -390,8 +390,7 @@ class MeasureRequest:
         if influence is None:
             raise TypeError(f"{self.measure.name} has no influence function")
         if not isinstance(subject, Classes):
-            of_rows: Floats = influence(subject, resampling, **self.options)
-            return of_rows
+            return influence(subject, resampling, **self.options)
         total = np.zeros(len(subject))
         for event in subject.events():
             check()

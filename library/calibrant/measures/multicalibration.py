@@ -137,8 +137,7 @@ class _Partition:
 
     def sums(self, values: Floats) -> Floats:
         """Return the sum of ``values (n,)`` in each segment."""
-        sums: Floats = np.add.reduceat(values[self.order], self.first)
-        return sums
+        return np.add.reduceat(values[self.order], self.first)
 
 
 def _numbered(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Integers]:

@@ -129,8 +129,7 @@ def _of_clusters(
 
 def decided(event: Event, thresholds: Floats) -> Integers:
     """Return for each row the number of ascending thresholds that are at most p: ``(n,)``."""
-    places: Integers = np.searchsorted(thresholds, event.p, side="right")
-    return places
+    return np.searchsorted(thresholds, event.p, side="right")
 
 
 def outcome_shares(event: Event, thresholds: Floats, variance: ClusterVariance = "cr2") -> RowShares:

@@ -42,13 +42,11 @@ def row_scores(subject: Event | Vector, score: ScoreName) -> Floats:
     """
     if isinstance(subject, Event):
         if score == "brier":
-            off: Floats = (subject.p - subject.y) ** 2
-            return off
+            return (subject.p - subject.y) ** 2
         if score == "log-loss":
             return -subject.log_likelihood(PROBABILITY_CLIP)
         own = np.where(subject.y == 1, subject.p, 1.0 - subject.p)
-        spherical: Floats = -own / np.hypot(subject.p, 1.0 - subject.p)
-        return spherical
+        return -own / np.hypot(subject.p, 1.0 - subject.p)
     if score == "log-loss":
         return -subject.log_likelihood(PROBABILITY_CLIP)
     return _by_block(subject, lambda P, labels: _scores_of(P, P[np.arange(len(P)), labels], score))
@@ -286,8 +284,7 @@ def _score(cells: Cells, score: DecomposedScore) -> float:
 
 def _entropy(share: Floats, score: DecomposedScore) -> Floats:
     """Return the generalised entropy g of observed frequencies, with 0 log 0 = 0."""
-    entropy: Floats = share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
-    return entropy
+    return share * (1.0 - share) if score == "brier" else entr(share) + entr(1.0 - share)
 
 
 def _uncertainty(cells: Cells, score: DecomposedScore) -> float:

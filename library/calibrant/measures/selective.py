@@ -79,8 +79,7 @@ def rejected_wrong(cells: Cells, abstention: Floats) -> Floats:
     does not depend on the order of the rows. O(m + a log m).
     """
     wrong = cells.cumulative_w - cells.cumulative_wy
-    shares: Floats = np.interp(abstention * cells.mass, cells.cumulative_w, wrong) / cells.mass
-    return shares
+    return np.interp(abstention * cells.mass, cells.cumulative_w, wrong) / cells.mass
 
 
 def accepted_wrong(cells: Cells, abstention: Floats) -> Floats:

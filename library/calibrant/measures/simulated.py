@@ -102,8 +102,7 @@ def observed_frequencies(cells: Cells, c: Floats, draws: int, random: np.random.
     c (1 - c) / rows.
     """
     trials = whole_rows(cells.w if cells.kind == "frequency" else cells.w * (cells.w / cells.w2), draws, random)
-    shares: Floats = random.binomial(trials, c) / trials
-    return shares
+    return random.binomial(trials, c) / trials
 
 
 def whole_rows(rows: Floats, draws: int, random: np.random.Generator) -> Integers:

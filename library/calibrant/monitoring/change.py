@@ -244,8 +244,7 @@ def _gains(n: Floats, y: Floats, p: Floats, deltas: Floats) -> Floats:
 
 def _since(gains: Floats) -> Floats:
     """Return the sums over each bucket and all later ones."""
-    totals: Floats = np.cumsum(gains[::-1], axis=0)[::-1]
-    return totals
+    return np.cumsum(gains[::-1], axis=0)[::-1]
 
 
 def _middles() -> Floats:

@@ -203,8 +203,7 @@ def _cells() -> Integers:
 
 def drift_ranges() -> Floats:
     """Return the range of predictions of each set: ``(J, 2)``."""
-    ends: Floats = borders()[_cells()].T
-    return ends
+    return borders()[_cells()].T
 
 
 def drift_counts(tally: Tally) -> Floats:

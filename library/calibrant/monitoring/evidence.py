@@ -255,8 +255,7 @@ def log_bets(n: Floats, y_sum: Floats, p_sum: Floats) -> Floats:
     # psi is concave and 0 at both ends, and so non-negative, except for rounding.
     psi = np.maximum(np.log1p(p * bets.expm1) - bets.delta * p, 0.0)
     gains = bets.delta * surplus[..., bets.block] - n[..., bets.block] * psi
-    log_wealth: Floats = np.add.reduceat(gains, bets.first, axis=-1)
-    return log_wealth
+    return np.add.reduceat(gains, bets.first, axis=-1)
 
 
 def evidence(

@@ -456,5 +456,4 @@ def _joined_cells(expected: Floats) -> Floats:
 
 def _shifted(intercepts: Floats, q: Floats, frequencies: Floats) -> Floats:
     """Return intercepts plus the logarithm of the ratios of frequencies, which multiplies the odds by them."""
-    moved: Floats = intercepts + np.log(np.maximum(q / frequencies, _LEAST))
-    return moved
+    return intercepts + np.log(np.maximum(q / frequencies, _LEAST))

@@ -721,8 +721,7 @@ def _clipped(p: Floats) -> Floats:
 
 def _log_losses(predicted: Floats, y: Floats, count: Floats) -> Floats:
     """Return the log loss of each expert over the rows of a round: ``(N,)``."""
-    losses: Floats = -np.log(np.where(y == 1.0, predicted, 1.0 - predicted)) @ count
-    return losses
+    return -np.log(np.where(y == 1.0, predicted, 1.0 - predicted)) @ count
 
 
 def _normalised(log_weights: Floats) -> Floats:

@@ -38,8 +38,7 @@ def on_host(values: _Array) -> _Array:
     """Return any array as one of NumPy."""
     if isinstance(values, np.ndarray):
         return values
-    moved: _Array = values.cpu().numpy()
-    return moved
+    return values.cpu().numpy()
 
 
 def namespace(like: npt.NDArray[Any]) -> ModuleType:
@@ -51,8 +50,7 @@ def empty(shape: Sequence[int], like: Floats) -> Floats:
     """Return an array that is not initialised, on the device of another array."""
     if isinstance(like, np.ndarray):
         return np.empty(shape)
-    new: Floats = like.new_empty(shape)
-    return new
+    return like.new_empty(shape)
 
 
 def take(values: npt.NDArray[Any], places: Ints) -> Any:
@@ -66,16 +64,14 @@ def repeat(values: Floats, times: Ints, total: int) -> Floats:
     """Repeat each value ``times`` times; ``total`` is the sum of ``times``."""
     if isinstance(values, np.ndarray):
         return np.repeat(values.ravel(), times.ravel())
-    repeated: Floats = _torch().repeat_interleave(values.reshape(-1), times.reshape(-1), output_size=total)
-    return repeated
+    return _torch().repeat_interleave(values.reshape(-1), times.reshape(-1), output_size=total)
 
 
 def ranks(ascending: Floats, values: Floats, *, ties: bool) -> Ints:
     """Return the number of elements of ``ascending (C,)`` below each value; with ``ties``, below or equal to it."""
     if isinstance(values, np.ndarray):
         return np.searchsorted(ascending, values, side="right" if ties else "left")
-    counts: Ints = _torch().searchsorted(ascending, values.contiguous(), right=ties)
-    return counts
+    return _torch().searchsorted(ascending, values.contiguous(), right=ties)
 
 
 def range_sums(parts: Sequence[Floats], begin: Ints) -> Floats:
@@ -132,8 +128,7 @@ def highest_so_far(values: Floats) -> Floats:
     """Return cumulative maxima over the last axis."""
     if isinstance(values, np.ndarray):
         return np.maximum.accumulate(values, axis=-1)
-    highest: Floats = _torch().cummax(values, -1).values
-    return highest
+    return _torch().cummax(values, -1).values
 
 
 def _moved(values: _Array, device: Any) -> _Array:

@@ -311,5 +311,4 @@ def deviations(
     scale = np.sqrt(np.diag(matrix) + 1e-12)
     factor = np.linalg.cholesky(matrix / np.outer(scale, scale) + _RIDGE * np.eye(len(matrix)))
     noise = np.linalg.solve(factor.T, random.standard_normal((len(factor), count))) / scale[:, None]
-    moved: Floats = (jacobian @ noise).T * (1.0 if family == "pl" else variance)
-    return moved
+    return (jacobian @ noise).T * (1.0 if family == "pl" else variance)

@@ -244,8 +244,7 @@ def _fixed(data: Data, heights: Floats, gradient: Floats) -> Bools:
         downwards = -highest_so_far(-_summed(downwards, 1))
         xp = namespace(upwards)
         upwards = xp.flip(highest_so_far(xp.flip(upwards.cumsum(1), (1,))), (1,))
-    fixed: Bools = (bottom & (downwards > 0.0)) | (top & (upwards < 0.0))
-    return fixed
+    return (bottom & (downwards > 0.0)) | (top & (upwards < 0.0))
 
 
 def local(data: Data, models: Models) -> Expansion:

@@ -68,15 +68,12 @@ def describe(data: Data, definition: Mapping[str, Any]) -> str:
         decimal(data[name]) for name in ("brier", "miscalibration", "discrimination", "uncertainty")
     )
     several = "block" if data["blocks"] == 1 else "blocks"
+    some = "" if len(at) == data["blocks"] else f", {len(at)} of them"
     return (
         f"Brier score {brier} = miscalibration {missed} minus discrimination {resolved} plus uncertainty {left}. "
         f"{_outside(data, definition)}{data['blocks']} {several} of predictions with their observed frequency"
-        f"{_some(len(at), data['blocks'])}: {blocks}."
+        f"{some}: {blocks}."
     )
-
-
-def _some(described: int, blocks: int) -> str:
-    return "" if described == blocks else f", {described} of them"
 
 
 def _outside(data: Data, definition: Mapping[str, Any]) -> str:

@@ -276,17 +276,13 @@ def _against(score: _Score, name: str, title: str) -> str:
     """Compare the best with another contestant by the measure of the verdict, in one sentence."""
     best = score.ranking[0]
     pair = score.pairs[frozenset((best, name))]
-    by = f"{numbers.number(abs(pair['difference']))} {'lower' if _is_less(pair, best) else 'higher'}"
+    by = f"{numbers.number(abs(pair['difference']))} {'lower' if _difference(pair, best) <= 0.0 else 'higher'}"
     text = f"The {title} of {score.called(best)} is {by} than that of {score.called(name)}"
     if pair["p_value"] is None:
         return f"{text}; the significance is unknown."
     significance = "significant" if score.is_significant(name) else "not significant"
     ends = f" ({numbers.level(score.level)} interval of the difference {_ends(pair, best)})" if pair["interval"] else ""
     return f"{text}{ends}; {significance}, {numbers.p_value(pair['p_value'])}."
-
-
-def _is_less(pair: Mapping[str, Any], best: str) -> bool:
-    return _difference(pair, best) <= 0.0
 
 
 def _difference(pair: Mapping[str, Any], best: str) -> float:

@@ -98,8 +98,7 @@ def _tail(k: Floats, m: Floats, p: Floats) -> Floats:
     """Twice the smaller binomial tail probability of k of m, including k; k and m may be fractional."""
     above = np.where(k > 0.0, betainc(np.maximum(k, 1e-12), m - k + 1.0, p), 1.0)
     below = np.where(k < m, betainc(np.maximum(m - k, 1e-12), k + 1.0, 1.0 - p), 1.0)
-    tail: Floats = 2.0 * np.minimum(above, below)
-    return tail
+    return 2.0 * np.minimum(above, below)
 
 
 def _joined(ranges: list[tuple[int, int]], off: Floats) -> list[tuple[int, int]]:
@@ -317,8 +316,7 @@ def _upwards(rows: Floats, share: Floats, p: Floats, y: Floats, tail: float) -> 
         alike = np.where(mean > 0.0, square / np.maximum(mean, 1e-300), 0.0)
         of = np.where(square > 0.0, mean**2 / np.maximum(square, 1e-300), m.sum(axis=1))
         few = betainc(np.maximum(of - k, 1e-12), k + 1.0, 1.0 - alike)
-        at_least: npt.NDArray[np.bool_] = np.where(k < of, few, 1.0) >= tail
-        return at_least
+        return np.where(k < of, few, 1.0) >= tail
 
     low, high = np.zeros(len(m)), np.ones(len(m))
     none = ~possible(low) | (m.sum(axis=1) <= 0.0)

@@ -48,8 +48,7 @@ def uniform_numbers(seed: int, n: int) -> Floats:
         state ^= state >> np.uint64(shift)
         state *= np.uint64(factor)
     state ^= state >> np.uint64(31)
-    numbers: Floats = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return numbers
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def probability_scores(predictions: Predictions, labels: Integers) -> Floats:

@@ -123,8 +123,7 @@ class SetMap(ShownMap):
         >>> calibrant.fit_sets(p, y, conditional="group", groups=["a", "b"] * 20).groups
         ('a', 'b')
         """
-        names: tuple[str, ...] | None = getattr(self.function, "groups", None)
-        return names
+        return getattr(self.function, "groups", None)
 
     def at(self, alpha: float) -> SetMap:
         """Return the map with another error level, from the scores that an ``adjustable`` map keeps.

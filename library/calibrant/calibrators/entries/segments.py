@@ -131,8 +131,7 @@ def _gain(terms: Sequence[SegmentTerm], rows: SegmentRows) -> Floats:
         places = None if term.shape == "level" else rows.along[term.along]
         f += term.effect(cell, places, rows.n_knots.get(term.along, 2))
     sign = np.where(rows.y > 0.0, -1.0, 1.0)
-    gain: Floats = np.logaddexp(0.0, sign * rows.z) - np.logaddexp(0.0, sign * f)
-    return gain
+    return np.logaddexp(0.0, sign * rows.z) - np.logaddexp(0.0, sign * f)
 
 
 def _seconds(n: int, features: int, options: Mapping[str, Any]) -> float:

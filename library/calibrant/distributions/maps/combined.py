@@ -151,8 +151,7 @@ def applied(function: Any, forecasts: Forecasts, groups: Groups = None, seed: in
         return forecasts
     if isinstance(function, ByGroup):
         return _by_group(function, forecasts, groups, seed)
-    recalibrated: Forecasts = function(forecasts, seed) if isinstance(function, Conformal) else function(forecasts)
-    return recalibrated
+    return function(forecasts, seed) if isinstance(function, Conformal) else function(forecasts)
 
 
 def needs_groups(function: Any) -> bool:

@@ -77,8 +77,7 @@ class LevelMap(Parametric):
         between = interpolate(ndtri(levels), self.knots, self.heights)
         below = self.heights[0] * np.minimum(levels / ends[0], 1.0)
         above = (1.0 - self.heights[-1]) * np.minimum((1.0 - levels) / (1.0 - ends[1]), 1.0)
-        heights: Floats = np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
-        return heights
+        return np.where(levels < ends[0], below, np.where(levels > ends[1], 1.0 - above, between))
 
 
 def fit_levels(
