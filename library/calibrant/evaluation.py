@@ -17,7 +17,7 @@ from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.choices import Engine, SourceForm
 from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
-from calibrant.core.groups import Members, group_members, members_among
+from calibrant.core.groups import Members, group_members, members_among, with_weight
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
 from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, report, reporting, step
@@ -504,6 +504,7 @@ class Evaluation:
         if self.classes is not None:
             batch, chosen = restrict(batch, read_classes(self.classes, batch.predictions.n_classes))
             members = None if members is None else members_among(members, chosen)
+        members = None if members is None else with_weight(members, batch.weights)
         raw = subject(batch, name)
         with begin("measures"):
             measures = self._answers(raw)

@@ -114,6 +114,18 @@ def test_weights_of_any_size_give_finite_answers(batch: tuple[Any, Any], weight:
         assert answer.debiased is not None or key != "ece" or answer.problem
 
 
+@pytest.mark.parametrize("kind", ["frequency", "importance"])
+def test_groups_of_rows_without_weight_are_left_out(kind: Any) -> None:
+    p, y, w = [0.2, 0.4, 0.6, 0.8, 0.3], [0, 1, 1, 1, 0], [0, 0, 1, 1, 2]
+    options: dict[str, Any] = {"groups": list("aabbc"), "weights": w, "weights_kind": kind}
+    report = calibrant.evaluate(p, y, measures=["brier", "auroc"], interval=0.9, **options)
+    assert report.groups is not None
+    assert list(report.groups) == ["b", "c"]
+    compared = calibrant.compare({"first": p, "second": p[::-1]}, y, measures=["brier"], **options)
+    assert compared.groups is not None
+    assert list(compared.groups) == ["b", "c"]
+
+
 def test_groups_that_were_found_once_are_those_of_their_names(batch: tuple[Any, Any]) -> None:
     p, y = batch
     names = ["even", "odd"] * 1000

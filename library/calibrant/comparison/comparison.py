@@ -15,6 +15,7 @@ from calibrant.core.batch import MAX_NAME, Batch, Integers
 from calibrant.core.cells import Floats
 from calibrant.core.choices import RankingScore as RankingScore
 from calibrant.core.errors import CalibrationError, InvalidOption, Offence, WrongShape, token
+from calibrant.core.groups import with_weight
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 from calibrant.core.results import ByName
@@ -344,10 +345,10 @@ class Comparison:
                 return self._run(rows, device)
             with step(0, 2, "all rows"):
                 whole = self._run(rows, device)
-            groups, whole_rows = {}, rows.without_groups
+            groups, whole_rows, members = {}, rows.without_groups, with_weight(rows.members, rows.batch.weights)
             with step(1, 2, "groups"):
-                for i, (name, chosen) in enumerate(rows.members.items()):
-                    with step(i, len(rows.members), f"group {i + 1}"):
+                for i, (name, chosen) in enumerate(members.items()):
+                    with step(i, len(members), f"group {i + 1}"):
                         models = {model: own.rows(chosen) for model, own in self.models.items()}
                         part = replace(whole_rows, batch=rows.batch.rows(chosen))
                         groups[name] = replace(self, models=models, rank_by=self.rank_by or whole.rank_by)._run(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from calibrant.core.arrays import distinct_names
 from calibrant.core.batch import MAX_NAME
+from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption, LengthMismatch, WrongShape
 from calibrant.core.results import n_rows
 
@@ -55,3 +56,8 @@ def members_among(members: Members, chosen: npt.NDArray[np.int64]) -> Members:
     """The rows of each group among the kept ones, ascending; groups without any are left out."""
     among = {name: np.flatnonzero(np.isin(chosen, rows)) for name, rows in members.items()}
     return {name: rows for name, rows in among.items() if len(rows)}
+
+
+def with_weight(members: Members, w: Floats | None) -> Members:
+    """The groups with some weight ``w (n,)``: rows of weight 0 do not count."""
+    return members if w is None else {name: rows for name, rows in members.items() if w[rows].any()}

@@ -84,7 +84,7 @@ def texts_of(array: Array, name: str, field: Field) -> Coded:
 
 def plain_texts(array: Array, name: str) -> list[str]:
     """Convert an array (n,) or (n, K) to a string per row; raises ``UnmatchedArrays`` for another type or shape."""
-    if array.ndim not in (1, 2) or array.dtype.kind not in "fiuUM":
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiubUM":
         raise UnmatchedArrays(
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )

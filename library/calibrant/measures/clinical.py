@@ -435,7 +435,7 @@ def _spiegelhalter(event: Event, _: Resampling) -> MeasureResult:
     variance = float(steep**2 @ cells.chance)
     if event.clusters is not None:
         off = (event.y - event.p) * (1.0 - 2.0 * event.p)
-        number_of_clusters(event.clusters)
+        number_of_clusters(event.clusters if event.w is None else event.clusters[event.w > 0.0])
         variance = float((np.bincount(event.clusters, off if event.w is None else event.w * off) ** 2).sum())
     if variance <= 0.0:
         return MeasureResult(None, problem="no value: all predictions are 0, 1/2 or 1")

@@ -659,7 +659,7 @@ def follow_stream(
     Returns
     -------
     OnlinePredictions
-        Probabilities, cumulative log losses of the experts, and the last state.
+        Probabilities, cumulative log losses of the experts, and the state with which a stream goes on.
 
     Raises
     ------
@@ -694,14 +694,14 @@ def follow_stream(
     mixture, total, single_count = np.empty(len(event.p)), np.zeros(len(state.experts)), np.ones(1)
     late: deque[tuple[Floats, Floats, _Maps, Floats]] = deque()
     for t, (p, y) in enumerate(zip(event.p[:, None], event.y.astype(np.float64)[:, None], strict=True)):
-        if len(late) > state.delay:
-            then, label, maps, losses = late.popleft()
-            state = state._updated(then, label, single_count, state._maps(then) if state.delay else maps, losses)
         maps = state._maps(p)
         predicted = state._predicted(p, maps)
         mixture[t] = state._mixed(predicted)[0]
         late.append((p, y, maps, _log_losses(predicted, y, single_count)))
         total += late[-1][-1]
+        if len(late) > state.delay:
+            then, label, maps, losses = late.popleft()
+            state = state._updated(then, label, single_count, state._maps(then) if state.delay else maps, losses)
     return OnlinePredictions(mixture, total, state.experts, state)
 
 

@@ -75,9 +75,11 @@ class FoldCells(Scaled):
         masses = (self.wy, self.w - self.wy)
         rows = float(self.w.sum())
         mean = sum(float((mass * own).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
-        spread = sum(float((mass * (own - mean) ** 2).sum()) for mass, own in zip(masses, gains, strict=True)) / rows
-        gained = mean if total is None else total / rows
-        return {"log_loss": float(gained), "standard_error": float(np.sqrt(spread / max(rows - 1.0, 1.0)))}
+        off = [np.where(mass > 0.0, own - mean, 0.0) for mass, own in zip(masses, gains, strict=True)]
+        size = max(*(float(np.abs(own).max()) for own in off), 1.0)  # squares of the gains of far logits overflow
+        spread = sum(float((mass * (own / size) ** 2).sum()) for mass, own in zip(masses, off, strict=True))
+        gained, error = mean if total is None else total / rows, size * np.sqrt(spread / rows / max(rows - 1.0, 1.0))
+        return {"log_loss": float(gained), "standard_error": float(error)}
 
 
 def fold_cells(rows: SortedRows, folds: int, seed: int) -> FoldCells:

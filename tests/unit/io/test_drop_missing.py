@@ -63,6 +63,12 @@ def test_missing_values_are_refused_without_the_option(kind: str) -> None:
         read(_files()[kind], drop_missing=False)
 
 
+def test_rows_with_labels_that_are_booleans_of_arrays_are_left_out_too() -> None:
+    sheet = read(npz(np.savez, p=np.array([0.1, np.nan, 0.9]), y=np.array([False, True, True])))
+    assert sheet.predictions.tolist() == [0.1, 0.9]
+    assert labels_of(sheet) == [0, 1]
+
+
 def test_values_keep_every_bit_in_a_file_of_single_precision() -> None:
     p = np.random.default_rng(0).random(50).astype(np.float32)
     columns = {"p": pa.array(p, mask=np.arange(50) == 3), "y": np.arange(50) % 2}

@@ -132,6 +132,12 @@ def test_the_z_of_spiegelhalter_has_the_variance_of_the_sums_of_clusters() -> No
     assert measure.p_value == pytest.approx(2.0 * ndtr(-abs(measure.value)))
 
 
+def test_clusters_without_weight_do_not_count() -> None:
+    measure = _measure([0.2, 0.4, 0.6], [0, 1, 1], "spiegelhalter", clusters=[0, 0, 1], weights=[1, 2, 0])
+    assert (measure.value, measure.p_value) == (None, None)
+    assert measure.problem.startswith("no value: all rows are of one cluster")
+
+
 # --- All measures
 
 

@@ -223,6 +223,17 @@ def test_a_late_stream_starts_without_updates() -> None:
         follow_stream([0.5], [1], online=started)
 
 
+def test_a_stream_goes_on_from_its_state_as_if_it_were_whole() -> None:
+    random = np.random.default_rng(0)
+    p = random.random(40)
+    y = (random.random(40) < p**2).astype(int)
+    first = calibrant.follow_stream(p[:20], y[:20])
+    rest = calibrant.follow_stream(p[20:], y[20:], online=first.state)
+    whole = calibrant.follow_stream(p, y)
+    assert rest.probabilities == pytest.approx(whole.probabilities[20:], abs=1e-12)
+    assert (rest.state.rounds, whole.state.rounds) == (40, 40)
+
+
 def test_a_map_is_not_the_state_of_a_stream() -> None:
     with pytest.raises(InvalidOption, match=r"online must be a state; of a map, pass start_online\(map\)"):
         follow_stream([0.5], [1], online=calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1]))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import calibrant
 from calibrant.core.cells import sort_rows
 from calibrant.core.errors import LengthMismatch, OutOfRange, TooFewRows
 from calibrant.core.validation import fold_of_rows
@@ -169,3 +170,13 @@ def test_a_wrong_row_is_named_and_nothing_of_its_chunk_counts() -> None:
     assert len(stream) == 0
     with pytest.raises(TooFewRows):
         stream.cells()
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_the_gain_of_far_logits_has_a_standard_error(outcome: int) -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(0.0, 2.0, 300)
+    y = (random.random(300) < expit(z)).astype(int)
+    z[0], y[0] = 1e200, outcome
+    gain = calibrant.fit("pl", z, y, scale="logit").diagnostics["held_out_gain"]
+    assert 0.0 < gain["standard_error"] < np.inf
