@@ -126,7 +126,7 @@ def test_a_bare_name_refers_to_the_challenger_only_after_promotion(store: Store)
 
 @pytest.mark.parametrize(("alias", "watched"), [("other", {"map": "m@other"}), ("champion", {})])
 def test_an_alias_is_moved_only_to_a_challenger_that_was_compared_with_it(
-    store: Store, alias: str, watched: dict[str, str]
+    store: Store, alias: str, watched: dict[str, Any]
 ) -> None:
     champion(store, "m", alias)
     aliases = store.aliases.all("m")
