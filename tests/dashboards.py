@@ -21,7 +21,6 @@ ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rule
 PANELS: list[dict[str, Any]] = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 #: Labels that a scrape adds by itself.
 OF_THE_SCRAPE = {"job", "instance", "pod"}
-_PARTS = ("_bucket", "_sum", "_count")
 
 
 @dataclass
@@ -55,11 +54,6 @@ def asked_by(expression: str) -> Asked:
     asked = Asked()
     _walk(promql.parse(expression), asked)
     return asked
-
-
-def family_of(metric: str) -> str:
-    """The metric whose part, such as its buckets, a name is."""
-    return next((metric.removesuffix(part) for part in _PARTS if metric.endswith(part)), metric)
 
 
 def _walk(node: Any, asked: Asked) -> None:

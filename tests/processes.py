@@ -34,7 +34,6 @@ _WITH_SERVICES = ("tests/browser/", "tests/integration/")
 HUNG_SECONDS = 900.0
 #: Seconds that processes have to end their services after an interrupt.
 _PATIENCE = 60.0
-_SECONDS = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,16 +13,6 @@ CALIBRANT = [sys.executable, "-m", "calibrant"]
 #: No server, whatever the environment of the tests says.
 ALONE = {name: setting for name, setting in os.environ.items() if not name.startswith("CALIBRANT_")}
 ROWS = "".join(f"{int(i % 3 == 0)},{(i % 97) / 97:.4f}\n" for i in range(200))
-#: A map that changes nothing.
-IDENTITY = {
-    "format": 1,
-    "method": "identity",
-    "family": "identity",
-    "reduction": "binary",
-    "scale": "probability",
-    "n_classes": None,
-    "parameters": {},
-}
 
 
 @pytest.fixture

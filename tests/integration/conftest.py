@@ -187,6 +187,17 @@ def serving(
             thread.join()
 
 
+@contextlib.contextmanager
+def serving_client(settings: Settings, **options: Any) -> Iterator[httpx.Client]:
+    """A client of the API alone, with as many connections as a test opens; ``options`` are those of ``serving``."""
+    limits = httpx.Limits(max_connections=None)
+    with (
+        serving(settings, **options) as url,
+        httpx.Client(base_url=url, timeout=600, limits=limits, trust_env=False) as api,
+    ):
+        yield api
+
+
 #: A body that is heavy by its size, and refused for what it is where there is a place.
 HEAVY = b" " * (2 << 20)
 _JSON = {"Content-Type": "application/json"}

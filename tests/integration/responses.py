@@ -7,6 +7,9 @@ from typing import Any
 
 import httpx
 
+from calibrant.client import Calibrant
+from tests.known import known
+
 
 def patched(client: httpx.Client, path: str, changes: Any, headers: Mapping[str, str] | None = None) -> httpx.Response:
     """The response to a JSON merge patch."""
@@ -19,6 +22,11 @@ def body_of(response: httpx.Response, status: int = 200) -> dict[str, Any]:
     assert response.status_code == status, response.text
     body: dict[str, Any] = response.json()
     return body
+
+
+def result_of(client: Calibrant, response: httpx.Response) -> dict[str, Any]:
+    """The result of the job that a request became."""
+    return known(client.wait(body_of(response, 202)["id"], timeout=600).result)
 
 
 def text_of(response: httpx.Response, status: int = 200) -> str:

@@ -21,7 +21,7 @@ from backend.store.server.connection import connect
 from backend.store.store import Store
 from calibrant.cli.main import app as command
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving, serving_client
 from tests.integration.monitors.stored import monitor
 from tests.integration.redis_server import redis_server, until
 from tests.integration.responses import body_of, text_of
@@ -55,7 +55,7 @@ def keys(redis: Redis) -> dict[str, NewKey]:
 @pytest.fixture
 def api(settings: Settings, keys: dict[str, NewKey]) -> Iterator[httpx.Client]:
     assert keys
-    with serving(settings) as url, httpx.Client(base_url=url, timeout=600, trust_env=False) as api:
+    with serving_client(settings) as api:
         yield api
 
 
@@ -126,7 +126,7 @@ def test_the_five_questions_of_an_auditor_are_answered_by_get_audit_alone(
 def test_without_a_tenant_claim_tokens_may_act_in_the_default_tenant_alone(
     settings: Settings, redis: Redis, keys: dict[str, NewKey]
 ) -> None:
-    with serving(replace(settings, oidc_tenant_claim="")) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(replace(settings, oidc_tenant_claim="")) as api:
         for tenant, kinds in (("blue", {"key"}), ("default", {"key", "tokens"})):
             key = ApiKeyStore(redis).create("own", tenant=tenant, scope="write")
             _fit(api, key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -30,23 +29,17 @@ from backend.store.jobs.backlog import (
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
 from service.settings import Settings
-from tests.integration.conftest import claimed, serving, submitted
+from tests.integration.conftest import claimed, serving, serving_client, submitted
 from tests.integration.responses import body_of, code_of
 
 ROWS = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5}
 ASYNC = {"Prefer": "respond-async"}
 MANY = 50
-LIMITS = httpx.Limits(max_connections=None)
 
 
-@contextlib.contextmanager
-def _api(redis_url: str, **settings: Any) -> Iterator[httpx.Client]:
+def _api(redis_url: str, **settings: Any) -> contextlib.AbstractContextManager[httpx.Client]:
     """An API without workers, with these settings."""
-    with (
-        serving(Settings(redis_url, **settings)) as url,
-        httpx.Client(base_url=url, timeout=600, limits=LIMITS) as http,
-    ):
-        yield http
+    return serving_client(Settings(redis_url, **settings))
 
 
 def _post(http: httpx.Client, **headers: str) -> httpx.Response:

@@ -21,7 +21,7 @@ from backend.store.store import Store
 from schemas.batches import BatchRecord
 from schemas.jobs import FINAL
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import body_of, problem_of
 from tests.packed import npy, npz
 from tests.warm_service import start
@@ -163,7 +163,7 @@ def test_rows_that_do_not_fit_are_refused_and_leave_the_batch_as_it_is(
 
 
 def test_rows_are_appended_to_a_batch_that_is_there_and_has_room(redis: Redis, redis_url: str) -> None:
-    with serving(Settings(redis_url, max_batch_rows=8)) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(Settings(redis_url, max_batch_rows=8)) as api:
         assert problem_of(_append(api, new_id("batch"), ROWS))[:2] == (404, "unknown-batch")
         batch = _batch(api)
         assert _append(api, batch["id"], ROWS).status_code == 200

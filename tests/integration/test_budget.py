@@ -21,7 +21,7 @@ from backend.store.server.connection import connect, connect_async
 from backend.store.store import Store
 from schemas.keys import Scope
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.redis_server import RedisServer, redis_server, until
 from tests.integration.test_workers import supervisor
 from tests.known import known
@@ -43,10 +43,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 @contextlib.contextmanager
 def _api(server: RedisServer, **settings: Any) -> Iterator[httpx.Client]:
     """An API that knows its budget."""
-    with (
-        serving(Settings(server.url, rate_limit=0, **settings)) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
-    ):
+    with serving_client(Settings(server.url, rate_limit=0, **settings)) as api:
         until(lambda: api.get("/health/ready").status_code == 200)
         yield api
 

@@ -17,7 +17,7 @@ from calibrant.client import Calibrant
 from service.settings import Settings
 from service.stack import Stack
 from tests.commands import invoked, same_output
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import body_of, problem_of
 
 N = 150
@@ -117,10 +117,7 @@ def test_what_cannot_be_compared_is_refused(api: httpx.Client, rows: dict[str, A
 
 
 def test_batches_that_are_large_together_are_not_loaded(redis: Redis, redis_url: str, rows: dict[str, Any]) -> None:
-    with (
-        serving(Settings(redis_url, max_unpacked_bytes=20_000)) as url,
-        httpx.Client(base_url=url, timeout=600) as http,
-    ):
+    with serving_client(Settings(redis_url, max_unpacked_bytes=20_000)) as http:
         ids = [http.post("/batches", json=REGRESSION | rows).json()["id"] for _ in range(7)]
         assert http.post("/evaluate", json=REGRESSION | rows | {"against": ids[:2]}).status_code == 200
         large = http.post("/evaluate", json=REGRESSION | rows | {"against": ids})

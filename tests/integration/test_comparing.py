@@ -19,7 +19,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.digest import digest
 from schemas.evaluations import EvaluateSpec
 from schemas.maps import MapRecord
-from tests.integration.responses import body_of, problem_of
+from tests.integration.responses import body_of, problem_of, result_of
 from tests.known import known
 
 RANDOM = np.random.default_rng(1)
@@ -74,8 +74,8 @@ def test_arrays_in_the_request_are_compared_too(http: httpx.Client, client: Cali
 def test_a_long_comparison_is_a_job_with_the_same_answer(http: httpx.Client, client: Calibrant) -> None:
     record = client.fit("platt", client.upload(P[:1500], Y[:1500]).id)
     unseen = client.upload(P[1500:], Y[1500:])
-    queued = body_of(_evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]}), 202)
-    long = (client.wait(queued["id"]).result or {})["report"]["comparison"]
+    queued = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece", "ece-pl"]})
+    long = result_of(client, queued)["report"]["comparison"]
     quick = _evaluate(http, {"batch": unseen.id, "maps": [record.id], "measures": ["ece"]}).json()["comparison"]
     assert long["measures"]["ece"] == quick["measures"]["ece"]
     assert long["measures"]["ece-pl"]["problem"].startswith("no intervals and no p-values")
@@ -108,8 +108,7 @@ def test_a_law_over_batches_by_a_worker_is_that_at_once(
 ) -> None:
     stored = [client.upload(p, y).id for p, y in batches[:5]]
     quick = body_of(_evaluate(http, {"batches": stored, "measures": ["ece"]}))
-    queued = body_of(_evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]}), 202)
-    report = (client.wait(queued["id"]).result or {})["report"]
+    report = result_of(client, _evaluate(http, {"batches": stored, "measures": ["ece", "ece-pl"]}))["report"]
     assert report["power_law"][RAW]["ece"] == quick["power_law"][RAW]["ece"]
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 from redis import Redis
 
@@ -14,7 +13,7 @@ from backend.references import discard
 from backend.store.chores import Chore
 from backend.store.keyspace import Keyspace, Shared
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import body_of
 
 
@@ -23,7 +22,7 @@ def test_files_of_a_job_that_ended_without_success_stay_or_those_of_a_running_on
 ) -> None:
     sources = json.dumps({"local": {"root": f"file://{tmp_path}", "write": True}})
     monkeypatch.setenv("CALIBRANT_SOURCES", sources)
-    with serving(Settings(redis_url, sources=sources)) as url, httpx.Client(base_url=url, timeout=600) as http:
+    with serving_client(Settings(redis_url, sources=sources)) as http:
         rows = {"predictions": [0.1, 0.4, 0.6, 0.9] * 25, "labels": [0, 1, 0, 1] * 25}
         fitted = body_of(http.post("/maps", json=rows | {"method": "platt"}), 201)["id"]
         source = {"source": "local", "path": "rows/*.parquet", "columns": {"predictions": "p"}}

@@ -8,7 +8,7 @@ import logging
 import selectors
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
 from itertools import islice
@@ -27,7 +27,7 @@ from service import jobs
 from service.callers import LOCAL
 from service.settings import Settings
 from service.threads import MOST_THREADS, run_in_thread
-from tests.integration.conftest import one_place_taken, serving
+from tests.integration.conftest import one_place_taken, serving_client
 from tests.integration.responses import body_of, code_of
 from tests.integration.sockets import JSON, answer_of, begun
 
@@ -46,16 +46,10 @@ def keys(redis: Redis) -> Keys:
     return {name: {"Authorization": f"Bearer {text}"} for name, text in texts.items()}
 
 
-@contextlib.contextmanager
 def _api(
     redis_url: str, prepare: Callable[[FastAPI], None] = lambda _: None, **settings: Any
-) -> Iterator[httpx.Client]:
-    limits = httpx.Limits(max_connections=None)
-    with (
-        serving(Settings(redis_url, **settings), prepare=prepare) as url,
-        httpx.Client(base_url=url, timeout=600, limits=limits) as http,
-    ):
-        yield http
+) -> contextlib.AbstractContextManager[httpx.Client]:
+    return serving_client(Settings(redis_url, **settings), prepare=prepare)
 
 
 def _large(rows: int = 60_000) -> dict[str, Any]:

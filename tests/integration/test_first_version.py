@@ -16,7 +16,7 @@ from schemas.aliases import StoredAlias
 from schemas.jobs import JobRecord
 from schemas.maps import MapRecord
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import patched
 from tests.integration.stored import load_first_store
 
@@ -33,7 +33,7 @@ def first(redis: Redis) -> dict[str, Any]:
 def api(first: dict[str, Any], redis_url: str) -> Iterator[httpx.Client]:
     """A service that starts with this store; one that runs would hold maps of other tests with the same names."""
     assert first
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as http:
+    with serving_client(Settings(redis_url)) as http:
         yield http
 
 

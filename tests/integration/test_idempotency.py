@@ -20,7 +20,7 @@ from backend.store.keyspace import Keyspace, Shared
 from backend.store.store import Store
 from schemas.jobs import StoredAnswer
 from service.settings import Settings
-from tests.integration.conftest import claimed, patient, serving
+from tests.integration.conftest import claimed, patient, serving_client
 from tests.integration.redis_server import answered, assert_away, ready, redis_server, until
 from tests.integration.responses import code_of
 from tests.known import known
@@ -258,7 +258,7 @@ def test_a_lease_outlives_its_time_by_no_clock_that_was_set_back(store: Store, r
 def test_the_same_key_of_two_tenants_is_two_keys(redis: Redis, redis_url: str) -> None:
     keys = ApiKeyStore(redis)
     tokens = [keys.create(name, tenant=name, scope="write").text for name in ("a", "b")]
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(Settings(redis_url)) as api:
         headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
         first = _post(api, "/maps", FIT, "same", **headers[0])
         second = _post(api, "/maps", FIT | {"method": "identity"}, "same", **headers[1])
@@ -273,8 +273,7 @@ def test_a_lease_lasts_as_long_as_its_request(redis: Redis, redis_url: str, stor
     settings = Settings(redis_url, idempotency_lease=5)
     headers = {"Prefer": "respond-async, wait=600"}
     with (
-        serving(settings) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(settings) as api,
         ThreadPoolExecutor(1) as threads,
     ):
         first = threads.submit(_post, api, "/evaluate", ROWS, "a", **headers)
@@ -293,8 +292,7 @@ def test_the_lease_of_a_request_ends_when_the_store_is_back_that_failed_it(tmp_p
     headers = {"Prefer": "respond-async, wait=600"}
     with (
         redis_server(tmp_path) as server,
-        serving(Settings(server.url, idempotency_lease=3600, store_timeout=6)) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(Settings(server.url, idempotency_lease=3600, store_timeout=6)) as api,
         ThreadPoolExecutor(1) as threads,
     ):
         until(lambda: ready(api))

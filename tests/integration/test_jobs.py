@@ -23,7 +23,7 @@ from calibrant.client import Calibrant
 from schemas.jobs import Progress
 from schemas.problems import Problem
 from service.settings import Settings
-from tests.integration.conftest import claimed, serving, submitted
+from tests.integration.conftest import claimed, serving, serving_client, submitted
 from tests.integration.responses import body_of, code_of, place_of
 
 RANDOM = np.random.default_rng(0)
@@ -182,10 +182,8 @@ def _newcomer(changes: PubSub, store: Store) -> str:
 def test_waiting_requests_hold_no_thread(store: Store, redis_url: str, redis: Redis) -> None:
     job = submitted(store)
     many = 120  # three times the threads that the API has
-    limits = httpx.Limits(max_connections=None)
     with (
-        serving(Settings(redis_url)) as url,
-        httpx.Client(base_url=url, timeout=600, limits=limits) as api,
+        serving_client(Settings(redis_url)) as api,
         ThreadPoolExecutor(many) as threads,
     ):
         waiting = [threads.submit(api.get, f"/jobs/{job.id}", headers={"Prefer": "wait=600"}) for _ in range(many)]
@@ -244,7 +242,7 @@ def test_a_stream_taken_up_again_misses_and_doubles_nothing(api: httpx.Client, s
 def test_more_streams_than_a_process_may_have_are_refused(store: Store, redis_url: str) -> None:
     job = submitted(store)
     where = f"/jobs/{job.id}/events"
-    with serving(Settings(redis_url, max_event_streams=1)) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(Settings(redis_url, max_event_streams=1)) as api:
         with api.stream("GET", where) as stream:
             first = stream.iter_lines()
             next(first)

@@ -31,7 +31,7 @@ from calibrant.client import Calibrant, ProblemResponse
 from service.errors import InvalidToken, IssuerUnavailable
 from service.issuer import PAUSE_SECONDS, Issuer, open_issuer
 from service.settings import Settings, check_issuer_url
-from tests.integration.conftest import patient, serving
+from tests.integration.conftest import patient, serving_client
 from tests.integration.hostile_tokens import HOSTILE
 from tests.integration.redis_server import RedisServer, ready, redis_server, until
 from tests.integration.responses import code_of
@@ -64,22 +64,13 @@ def published() -> Iterator[TokenIssuer]:
 @pytest.fixture(scope="module")
 def api(server: RedisServer, published: TokenIssuer) -> Iterator[httpx.Client]:
     mapping = "ops=admin,read=read,write=write"
-    with service_of(settings_of(published, server.url, oidc_scopes=mapping)) as api:
+    with serving_client(settings_of(published, server.url, oidc_scopes=mapping)) as api:
         yield api
 
 
 def settings_of(issuer: TokenIssuer, redis_url: str = "unix:///nowhere", **changes: Any) -> Settings:
     settings = Settings(redis_url, oidc_issuer=issuer.url, oidc_audience="calibrant", oidc_tenant_claim="team")
     return replace(settings, **changes)
-
-
-@contextlib.contextmanager
-def service_of(settings: Settings, *, needs_key: bool = False, outages: bool = False) -> Iterator[httpx.Client]:
-    with (
-        serving(settings, needs_key=needs_key, outages=outages) as url,
-        httpx.Client(base_url=url, timeout=600, trust_env=False) as api,
-    ):
-        yield api
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -195,7 +186,7 @@ def test_scopes_and_tenants_come_from_nested_claims_by_the_settings(server: Redi
         oidc_scopes="calibrant-viewer=read, a=b=write,ops=admin",
     )
     place: dict[str, Any] = {"organization": {"a/b": {"id": "blue"}}}
-    with service_of(settings) as api:
+    with serving_client(settings) as api:
         for roles, status in (
             (["calibrant-viewer"], 403),
             (["offline_access", "a=b"], 201),
@@ -212,7 +203,7 @@ def test_scopes_and_tenants_come_from_nested_claims_by_the_settings(server: Redi
 
 
 def test_every_subject_has_a_rate_limit_of_its_own(server: RedisServer, issuer: TokenIssuer) -> None:
-    with service_of(settings_of(issuer, server.url, rate_limit=3)) as api:
+    with serving_client(settings_of(issuer, server.url, rate_limit=3)) as api:
         subject = f"of-{issuer.server_address[1]}"
         codes = [get(api, issuer.token(sub=subject, jti=str(i))).status_code for i in range(8)]
         # A minute may end between two requests: then twice the limit is right.
@@ -332,7 +323,7 @@ async def test_a_rotated_key_is_learned_from_a_token_and_its_predecessor_forgott
 def test_a_running_service_follows_a_rotation_and_refuses_the_retired_key_also_in_an_outage(
     server: RedisServer, issuer: TokenIssuer
 ) -> None:
-    with service_of(settings_of(issuer, server.url, oidc_refresh_seconds=10.0)) as api:
+    with serving_client(settings_of(issuer, server.url, oidc_refresh_seconds=10.0)) as api:
         retired = [issuer.token(), issuer.token(sub="bob")]  # one is remembered, the other is new
         assert get(api, retired[0]).status_code == 200
         issuer.keys = {"rsa-2": rsa_key("second")}
@@ -500,7 +491,7 @@ def test_a_stalled_issuer_holds_up_no_key_and_no_probe(server: RedisServer, issu
     with contextlib.closing(connect(server.url)) as redis:
         key = ApiKeyStore(redis).create("stalled", tenant="green", scope="read").text
     issuer.answers = {"/realms/main/.well-known/openid-configuration": "stall"}
-    with service_of(settings_of(issuer, server.url)) as api, ThreadPoolExecutor(1) as thread:
+    with serving_client(settings_of(issuer, server.url)) as api, ThreadPoolExecutor(1) as thread:
         until(lambda: get(api, key).status_code == 200)
         waiting = thread.submit(get, api, issuer.token())
         until(lambda: issuer.requests != [])
@@ -523,7 +514,7 @@ def test_tokens_score_without_the_store_and_after_a_restart_without_the_issuer_t
     call = {"map": "spam", "predictions": [0.25]}
     with redis_server(tmp_path / "redis") as server:
         settings = settings_of(issuer, server.url, held_folder=str(folder))
-        with service_of(settings, needs_key=True) as api:
+        with serving_client(settings, needs_key=True) as api:
             assert api.post("/maps", json=FIT, headers=bearer(issuer.token())).status_code == 201
             assert api.post("/calibrate", json=call, headers=bearer(issuer.token())).status_code == 200
             state = folder / "state"
@@ -534,12 +525,12 @@ def test_tokens_score_without_the_store_and_after_a_restart_without_the_issuer_t
             )
             assert get(api, issuer.token()).status_code == 503
         issuer.answers = {"/realms/main/keys": 500}
-        with service_of(settings, needs_key=True, outages=True) as api:
+        with serving_client(settings, needs_key=True, outages=True) as api:
             answer = api.post("/calibrate", json=call, headers=bearer(issuer.token(jti="new")))
             assert answer.json()["predictions"] == [0.25]
             assert "Calibrant-Stale" in answer.headers
             assert api.post("/calibrate", json=call, headers=bearer("a.b.c")).status_code == 401
-        with service_of(replace(settings, held_folder=""), needs_key=True, outages=True) as api:
+        with serving_client(replace(settings, held_folder=""), needs_key=True, outages=True) as api:
             assert api.post("/calibrate", json=call, headers=bearer(issuer.token())).status_code == 503
 
 

@@ -22,7 +22,7 @@ from backend.store.api_keys import ApiKeyStore
 from backend.store.link import STALE_SECONDS, Invalidation, Link, announce
 from backend.store.server.connection import connect
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving, serving_client
 from tests.integration.redis_server import (
     RedisServer,
     answered,
@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def api(server: RedisServer) -> Iterator[httpx.Client]:
-    with serving(Settings(server.url), outages=True) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(Settings(server.url), outages=True) as api:
         until(lambda: ready(api))
         yield api
 
@@ -59,8 +59,7 @@ def _post(api: httpx.Client, **headers: str) -> httpx.Response:
 def test_the_service_starts_before_its_store_and_is_ready_once_that_comes(tmp_path: Path) -> None:
     with (
         redis_server(tmp_path, started=False) as server,
-        serving(Settings(server.url), outages=True) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(Settings(server.url), outages=True) as api,
     ):
         assert api.get("/health/live").status_code == 200
         for path in ("/health/ready", "/maps", "/measures", "/limits", "/metrics"):
@@ -262,10 +261,7 @@ def test_a_busy_store_is_unavailable_until_it_answers(
     kind: str, server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Only MASTERDOWN, which refuses the link as well, is an outage to the service.
-    with (
-        serving(Settings(server.url), outages=kind == "MASTERDOWN") as url,
-        httpx.Client(base_url=url, timeout=600) as api,
-    ):
+    with serving_client(Settings(server.url), outages=kind == "MASTERDOWN") as api:
         until(lambda: ready(api))
         _assert_refused_until_it_answers(kind, server, api, caplog)
 
@@ -295,8 +291,7 @@ def test_a_disk_that_cannot_be_written_refuses_changes_alone(tmp_path: Path) -> 
     settings = ("--save", "3600 1", "--appendonly", "no", "--enable-protected-configs", "yes")
     with (
         redis_server(tmp_path / "r", *settings) as server,
-        serving(Settings(server.url)) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(Settings(server.url)) as api,
         server.admin() as redis,
     ):
         assert _post(api).status_code == 201
@@ -335,7 +330,7 @@ def test_a_wrong_password_is_an_outage_that_names_its_kind_alone(
 def test_a_user_of_an_acl_enters_with_name_and_password(server: RedisServer) -> None:
     server.tell("ACL", "SETUSER", "calibrant", "on", ">pw", "~*", "&*", "+@all", "-config")
     named = server.url.replace("127", "calibrant:pw@127")
-    with serving(Settings(named)) as url, httpx.Client(base_url=url, timeout=600) as api:
+    with serving_client(Settings(named)) as api:
         assert _post(api).status_code == 201
 
 
@@ -379,10 +374,7 @@ def test_an_open_address_is_not_served_until_a_key_is_known(tmp_path: Path) -> N
         with connect(server.url) as redis:
             key = ApiKeyStore(redis).create("one", tenant="default", scope="read").text
         server.kill()  # it knows the key again once it is back
-        with (
-            serving(Settings(server.url), needs_key=True, outages=True) as url,
-            httpx.Client(base_url=url, timeout=600) as api,
-        ):
+        with serving_client(Settings(server.url), needs_key=True, outages=True) as api:
             assert api.get("/health/live", headers={"Host": "calibrant.example"}).status_code == 200
             assert_away(api.get("/docs", headers={"Host": "calibrant.example"}))
             assert_away(api.get("/maps"))
@@ -402,8 +394,7 @@ def test_a_store_that_comes_minutes_late_is_found_as_soon_as_one_in_time(tmp_pat
     """The pauses between the attempts stop growing at half a second, so lateness changes nothing from then on."""
     with (
         redis_server(tmp_path, started=False) as server,
-        serving(Settings(server.url), outages=True) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(Settings(server.url), outages=True) as api,
     ):
         began = time.monotonic()
         while time.monotonic() - began < LATE_SECONDS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from redis import Redis
@@ -16,7 +15,7 @@ from calibrant.measures.catalogue import MAX_MEASURES, read_requests
 from calibrant.measures.intervals import PLAIN
 from calibrant.measures.measure import Extent
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.dirichlet(np.ones(4), 200)
@@ -38,7 +37,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 def test_work_that_takes_much_longer_than_its_estimate_is_queued(
     redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(Settings(redis_url)) as url, httpx.Client(base_url=url, timeout=600) as http:
+    with serving_client(Settings(redis_url)) as http:
         direct = [http.post(path, json=body).status_code for path, body in CALLS]
         assert direct == [201, 201, 200, 200]
         monkeypatch.setattr(jobs, "OVERDUE_SECONDS", -1.0)

@@ -24,7 +24,7 @@ from calibrant.core.digest import digest
 from service.formats.catalogue import WRITERS
 from service.stack import Stack
 from tests.integration.redis_server import until
-from tests.integration.responses import body_of, patched, problem_of
+from tests.integration.responses import body_of, patched, problem_of, result_of
 from tests.known import known
 
 RANDOM = np.random.default_rng(3)
@@ -108,9 +108,7 @@ def test_a_job_keeps_the_same_record_as_a_fit_at_once(http: httpx.Client, client
     about: dict[str, Any] = {"tags": {"by": "job"}, "description": "long"}
     fit = {"predictions": PROBS.tolist(), "labels": LABELS.tolist(), "reduction": "class:1", "name": name} | about
     queued = http.post("/maps", json=fit | {"method": "pl", "options": {"candidates": [1, 2], "folds": 3}})
-    assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=600)
-    by_job = client.map(str((job.result or {})["map"])).to_dict()
+    by_job = client.map(str(result_of(client, queued)["map"])).to_dict()
     at_once = http.post("/maps", json=fit | {"method": "platt"}).json()
     assert set(by_job) == set(at_once)
     assert by_job["label_counts"] == at_once["label_counts"] == np.bincount(LABELS).tolist()

@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +17,7 @@ from redis import Redis
 from backend.store.chores import Chore
 from backend.store.keyspace import Shared
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import body_of
 from tests.integration.test_workers import horses, supervisor, until
 
@@ -44,8 +43,7 @@ def test_no_rows_are_lost_or_doubled_when_workers_are_killed_while_they_score(
     monkeypatch.setenv("CALIBRANT_SOURCES", sources)
     kills = 0
     with (
-        serving(Settings(redis_url, sources=sources)) as url,
-        httpx.Client(base_url=url, timeout=600) as http,
+        serving_client(Settings(redis_url, sources=sources)) as http,
         supervisor(redis_url, tmp_path / "worker.log") as process,
     ):
         rows: dict[str, Any] = {"predictions": [0.1, 0.4, 0.6, 0.9] * 25, "labels": [0, 1, 0, 1] * 25}

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import pytest
 
 from backend.store.processes import spawn, stop
 from backend.store.server.connection import connect, connect_async
 from backend.store.server.embedded import server_binary
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.redis_server import (
     RedisServer,
     answered,
@@ -64,8 +63,7 @@ def test_the_service_goes_on_at_the_new_master(servers: tuple[RedisServer, Redis
     master, replica, url = servers
     with (
         contextlib.closing(connect(url, timeout=600)) as client,
-        serving(Settings(url), outages=True) as served,
-        httpx.Client(base_url=served, timeout=600) as api,
+        serving_client(Settings(url), outages=True) as api,
     ):
         batch = answered(lambda: api.post("/batches", json=BATCH)).json()["id"]
         assert client.wait(1, 0) == 1  # the replica has it
@@ -95,8 +93,7 @@ def test_workers_go_on_at_the_new_master(servers: tuple[RedisServer, RedisServer
     fit = {"predictions": [0.1, 0.4, 0.6, 0.9] * 5, "labels": [0, 1, 0, 1] * 5, "method": "platt"}
     waits = {"Prefer": "respond-async, wait=600"}
     with (
-        serving(Settings(url, max_wait=600), outages=True) as served,
-        httpx.Client(base_url=served, timeout=600) as api,
+        serving_client(Settings(url, max_wait=600), outages=True) as api,
         supervisor(url, tmp_path / "worker.log"),
     ):
         assert answered(lambda: api.post("/maps", json=fit, headers=waits)).status_code == 201

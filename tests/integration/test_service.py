@@ -11,7 +11,7 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant, JobFailed, ProblemResponse
-from tests.integration.responses import body_of, problem_of
+from tests.integration.responses import body_of, problem_of, result_of
 from tests.known import known
 from tests.packed import npz, zipped
 
@@ -90,10 +90,9 @@ def test_a_known_prior_is_corrected_in_the_service_as_in_a_notebook(http: httpx.
 
 def test_a_fit_without_a_method_is_the_average(http: httpx.Client, client: Calibrant) -> None:
     batch = client.upload(P, Y)
-    queued = body_of(_post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}}), 202)
-    job = client.wait(queued["id"], timeout=600)
+    fitted = result_of(client, _post(http, "/maps", {"batch": batch.id, "options": {"candidates": [1, 2]}}))
     local = calibrant.fit("averaged", P, Y, candidates=(1, 2))
-    np.testing.assert_allclose(client.calibrate(known(job.result)["map"], P), local.apply(P), atol=1e-12)
+    np.testing.assert_allclose(client.calibrate(fitted["map"], P), local.apply(P), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -130,9 +129,7 @@ def test_a_list_of_an_option_travels_in_a_query_and_comes_back_in_the_definition
         "application/x-npz",
         measures=json.dumps([asked]),
     )
-    assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=600)
-    estimate = known(job.result)["report"]["measures"]["ece-pl"]
+    estimate = result_of(client, queued)["report"]["measures"]["ece-pl"]
     assert estimate["definition"].items() >= asked.items()
     calibrated = calibrant.fit("pl", P[:600], Y[:600], candidates=[2, 4], folds=3).apply(P[:600])
     assert estimate["value"] == pytest.approx(np.mean(np.abs(calibrated - P[:600])), abs=1e-12)
@@ -207,9 +204,7 @@ def test_diagrams_are_drawn_as_in_a_notebook(http: httpx.Client, client: Calibra
 def test_a_diagram_that_is_a_fit_is_a_job(http: httpx.Client, client: Calibrant) -> None:
     asked: list[str | dict[str, Any]] = [{"name": "fit-on-test", "method": "pl3", "folds": 5}, "logit-logit"]
     queued = _post(http, "/evaluate", {"predictions": P.tolist(), "labels": Y.tolist(), "diagrams": asked})
-    assert queued.status_code == 202
-    job = client.wait(queued.json()["id"], timeout=600)
-    drawn = known(job.result)["report"]["diagrams"]
+    drawn = result_of(client, queued)["report"]["diagrams"]
     local = calibrant.evaluate(P, Y, diagrams=asked).diagrams
     assert drawn["logit-logit"] == local["logit-logit"]
     for field in ("calibrated", "low", "high", "alpha_1", "alpha_2"):
@@ -554,8 +549,7 @@ def test_a_long_evaluation_is_a_job_with_the_same_answer(http: httpx.Client, cli
     assert quick["gaps"]["ks-end"]["between"] is not None
     assert "long" in quick["gaps"]["ece-platt"]["problem"]
     slow = body | {"measures": ["kde-ece"], "resamples": 300}
-    queued = body_of(_post(http, "/evaluate", slow), 202)
-    report = (client.wait(queued["id"], timeout=600).result or {})["report"]
+    report = result_of(client, _post(http, "/evaluate", slow))["report"]
     estimate = calibrant.evaluate(P, Y, groups=groups, measures=["kde-ece"], interval=0.9, resamples=300).measures[
         "kde-ece"
     ]

@@ -23,7 +23,7 @@ from service.stack import Stack
 from tests.body_formats import ARROW, CSV, JSON, NPZ, csv_of
 from tests.commands import invoked, succeeded
 from tests.integration.hosting import post
-from tests.integration.responses import body_of, problem_of, text_of
+from tests.integration.responses import body_of, problem_of, result_of, text_of
 from tests.packed import arrow, npz
 
 RANDOM = np.random.default_rng(54)
@@ -120,10 +120,8 @@ def test_stored_batches_are_fitted_and_calibrated_with_their_groups(client: Cali
 
 def test_a_fit_as_a_job_gives_the_same_map(http: httpx.Client, client: Calibrant) -> None:
     body = ROWS | {"method": "lac", "options": {"conditional": "group"}, "groups": GROUPS.tolist()}
-    queued = body_of(http.post("/maps", json=body, headers={"prefer": "respond-async"}), 202)
-    answer = client.wait(queued["id"]).result
-    assert answer is not None
-    record = client.map(answer["map"])
+    queued = http.post("/maps", json=body, headers={"prefer": "respond-async"})
+    record = client.map(result_of(client, queued)["map"])
     local = calibrant.fit_sets(PROBS, LABELS, conditional="group", groups=GROUPS, class_names=NAMES)
     assert calibrant.load_sets(record.document) == local
 

@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.responses import body_of, problem_of
 
 N = 60
@@ -90,7 +90,7 @@ def http(redis: Redis, redis_url: str, tmp_path: Path) -> Iterator[httpx.Client]
     """A service without workers, so that jobs stay queued, with maps of an event and of three classes."""
     del redis  # which is empty
     sources = json.dumps({"files": {"root": f"file://{tmp_path}", "write": True}})
-    with serving(Settings(redis_url, sources=sources)) as url, httpx.Client(base_url=url, timeout=600) as client:
+    with serving_client(Settings(redis_url, sources=sources)) as client:
         body_of(client.post("/maps", json=EVENT | {"method": "platt", "name": "event"}), 201)
         named = {"method": "platt", "reduction": "classwise", "class_names": ["a", "b", "c"], "name": "vectors"}
         body_of(client.post("/maps", json=VECTOR | named), 201)

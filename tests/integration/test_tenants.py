@@ -83,10 +83,6 @@ class Two:
     unknown: dict[str, str]
 
 
-def _client(url: str, key: str) -> httpx.Client:
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=600)
-
-
 @pytest.fixture(scope="module")
 def two(folder: Path) -> Iterator[Two]:
     scopes = (("owner", "write"), ("next", "write"))

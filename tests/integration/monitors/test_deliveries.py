@@ -36,7 +36,7 @@ from schemas.monitor_alarms import AlarmData, DeliveryRecord, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
 from service.app import create_app
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.monitors.receiver import Receiver, receiving, status
 from tests.integration.monitors.stored import monitor
 from tests.integration.responses import patched, text_of
@@ -569,7 +569,7 @@ BODY: dict[str, Any] = {"name": "live", "hooks": [PAGER]}
 @pytest.fixture
 def admitting(redis: Redis, redis_url: str) -> Iterator[httpx.Client]:
     settings = Settings(redis_url, webhook_hosts=NAME)
-    with serving(settings) as url, httpx.Client(base_url=url, timeout=600) as http:
+    with serving_client(settings) as http:
         yield http
 
 

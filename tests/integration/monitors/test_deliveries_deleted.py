@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 
-import httpx
 import pytest
 from redis import Redis
 
@@ -15,7 +14,7 @@ from backend.store.errors import UnknownHook, UnknownMonitor
 from backend.store.store import Store
 from schemas.monitors import MonitorRecord
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.monitors.receiver import receiving, status
 from tests.integration.monitors.stored import HOOK, monitor
 from tests.integration.monitors.test_deliveries import asked, event, hook, means
@@ -67,8 +66,7 @@ def test_nothing_is_left_of_a_monitor_that_is_deleted_while_its_event_is_sent(st
 
 def test_a_hook_is_tested_while_its_monitor_is_deleted(redis: Redis, redis_url: str) -> None:
     with (
-        serving(Settings(redis_url, webhook_hosts="receiver.test")) as url,
-        httpx.Client(base_url=url, timeout=600) as api,
+        serving_client(Settings(redis_url, webhook_hosts="receiver.test")) as api,
         ThreadPoolExecutor(4) as threads,
     ):
         for _ in range(20):

@@ -13,7 +13,7 @@ import pytest
 from backend.store.monitors.ledger import Ledger
 from backend.store.store import Store
 from service.settings import Settings
-from tests.integration.conftest import serving
+from tests.integration.conftest import serving_client
 from tests.integration.monitors.monitored import answered, counted, monitored, refusals_of
 
 HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
@@ -117,7 +117,7 @@ def test_a_bad_event_of_a_batch_is_one_refused_row_and_the_others_count(
 
 def test_an_event_of_a_batch_that_holds_too_much_is_named(ledger: Ledger, redis_url: str) -> None:
     many = {"rows": [{"prediction": 0.5, "label": 1}] * 11}
-    with serving(Settings(redis_url, max_rows=10)) as url, httpx.Client(base_url=url, timeout=600) as http:
+    with serving_client(Settings(redis_url, max_rows=10)) as http:
         answer = post(http, [event("rows", {"prediction": 0.5, "label": 1}), event("rows", many)], BATCH)
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (413, "/1/data/rows")
     assert ledger.totals() == {}

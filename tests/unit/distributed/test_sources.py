@@ -744,12 +744,16 @@ class _KilledFolder(Folder):
         raise KeyboardInterrupt
 
 
+def _scored_rows(folder: Path) -> tuple[Scan, Columns, calibrant.CalibrationMap]:
+    """All files of a folder, the column of their predictions, and a map to apply."""
+    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
+    return scan, columns, calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+
+
 def test_a_file_that_arrives_after_a_kill_in_publication_doubles_rows(folder: Path, tmp_path: Path) -> None:
     (folder / "1.parquet").rename(tmp_path / "1.parquet")
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
     with pytest.raises(KeyboardInterrupt):
-        Scoring(_KilledFolder(tmp_path), "scored", "job_1").run(scan, columns, fitted)
+        Scoring(_KilledFolder(tmp_path), "scored", "job_1").run(*_scored_rows(folder))
     (tmp_path / "1.parquet").rename(folder / "1.parquet")
     assert _scored(folder, tmp_path / "scored").rows == 4000
     ids = _table(tmp_path / "scored")["id"].to_pylist()
@@ -811,11 +815,9 @@ class _ForbiddenFolder(Folder):
 
 
 def test_a_target_that_may_not_be_written_is_an_internal_error(folder: Path) -> None:
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
     scoring = Scoring(_ForbiddenFolder(folder.parent), "scored", "job_1")
     with refused_at("/target/path", InvalidOption, match="may not be written"):
-        scoring.run(scan, columns, fitted)
+        scoring.run(*_scored_rows(folder))
     assert not scoring.discard()
 
 
@@ -845,10 +847,8 @@ def test_a_column_named_calibrated_is_replaced(tmp_path: Path) -> None:
 def test_a_link_in_the_path_of_a_target_is_followed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "up").symlink_to(tmp_path)
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
     with pytest.raises((RefusedPath, TargetExists)):
-        Scoring(Folder(tmp_path / "root"), "up/scored", "job_1").run(scan, columns, fitted)
+        Scoring(Folder(tmp_path / "root"), "up/scored", "job_1").run(*_scored_rows(folder))
     assert not (tmp_path / "scored").exists()
 
 
@@ -909,7 +909,5 @@ def test_a_large_file_is_copied_with_other_content(folder: Path, monkeypatch: py
     for name in (".calibrant-job_1", "scored"):
         (folder.parent / name).mkdir()
     storage = Remote(fs.LocalFileSystem(), str(folder.parent))
-    fitted = calibrant.fit("platt", [0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    scan, columns = Scan.of(Folder(folder), "*.parquet"), Columns.read(prediction="p", label="")
-    assert Scoring(storage, "scored", "job_1").run(scan, columns, fitted).rows == N
+    assert Scoring(storage, "scored", "job_1").run(*_scored_rows(folder)).rows == N
     assert _table(folder.parent / "scored")["id"].to_pylist() == list(range(N))
