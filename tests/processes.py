@@ -188,13 +188,18 @@ class _Forks:
 
     def _fork(self) -> None:
         ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            for channel in (ours, *self._forks):
-                channel.close()
-            _run_files(self._session, theirs)
-        theirs.close()
-        self._forks[ours] = _Fork(pid, ours)
+        # An interrupt before the process is known would leave it running.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            pid = os.fork()
+            if pid == 0:
+                for channel in (ours, *self._forks):
+                    channel.close()
+                _run_files(self._session, theirs)
+            theirs.close()
+            self._forks[ours] = _Fork(pid, ours)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self._forks[ours].send(self._next())
 
     def _next(self) -> list[int]:
@@ -276,6 +281,7 @@ def _run_files(session: pytest.Session, channel: socket.socket) -> None:
     """Run files until the parent sends none, then end this process."""
     config, status = session.config, os.EX_SOFTWARE
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         plugins = config.pluginmanager
         for name in ("terminalreporter", "lfplugin", "nfplugin", "cacheprovider"):
             if plugins.has_plugin(name):
