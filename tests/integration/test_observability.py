@@ -50,8 +50,11 @@ class Collector(ThreadingHTTPServer):
     def until(self, *names: str) -> list[dict[str, Any]]:
         """The spans of the one trace, once all that are named have come."""
         spans: list[dict[str, Any]] = []
-        while not set(names) <= {span["name"] for span in spans}:
-            span = self.spans.get(timeout=600)
+        while missing := set(names) - {span["name"] for span in spans}:
+            try:
+                span = self.spans.get(timeout=600)
+            except queue.Empty:
+                pytest.fail(f"no span came that is named {' or '.join(sorted(missing))}")
             if span["trace"] == TRACE:
                 spans.append(span)
         return spans
