@@ -192,7 +192,7 @@ def test_the_net_benefit_beside_the_cost_is_that_of_the_decision_curve() -> None
 
 
 @pytest.mark.parametrize("criterion", [{"capacity": 0.3}, {"precision": 0.6}, {"recall": 0.5}])
-def test_rows_without_weight_give_no_threshold(criterion: dict[str, float]) -> None:
+def test_rows_without_weight_give_no_threshold(criterion: dict[str, Any]) -> None:
     random = np.random.default_rng(5)
     p = random.random(200)
     y, counts = (random.random(200) < p).astype(int), random.integers(0, 4, 200)
