@@ -378,8 +378,10 @@ class _Cuts(NamedTuple):
 
     @classmethod
     def of(cls, event: Event) -> _Cuts:
-        values, place = np.unique(-event.p, return_inverse=True)
         w = np.ones(len(event)) if event.w is None else event.w
+        if not w.all():
+            event, w = event.rows(np.flatnonzero(w)), w[w > 0.0]
+        values, place = np.unique(-event.p, return_inverse=True)
         return cls(-values, np.cumsum(np.bincount(place, w)), np.cumsum(np.bincount(place, w * event.y)))
 
 

@@ -100,7 +100,7 @@ def _moments(logit: Floats, w: Floats) -> tuple[float, float]:
     centre = float(w @ logit / w.sum())
     with np.errstate(over="ignore"):
         spread = math.sqrt(float(w @ (logit - centre) ** 2 / w.sum()))
-    if not 0.0 < spread < math.inf:
+    if len(logit) < 2 or not 0.0 < spread < math.inf:  # the spread of equal logits may be rounding
         raise NotConverged("a belt needs at least two different predictions, with logits whose squares are finite")
     return centre, spread
 
@@ -184,8 +184,10 @@ def _ends(sums: tuple[Floats, Floats, Floats], theta: Floats, points: Floats, lo
         least, most = np.where(over, least, s), np.where(over, s, most)
         # Newton's method: 1 / sqrt(loss) is nearly linear in 1 / s, also where the loss grows without bound.
         curvature = (sides * np.linalg.solve(modes.precision, sides[:, :, None])[:, :, 0]).sum(axis=1)
-        moved = 1.0 / s + (lost**-0.5 - loss**-0.5) * loss**1.5 / (s**3 * curvature)
-        s = 1.0 / np.clip(moved, 0.4 / s, 2.5 / s)
+        # If the likelihood does not fall, s has no limit.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            moved = 1.0 / s + (lost**-0.5 - loss**-0.5) * loss**1.5 / (s**3 * curvature)
+            s = 1.0 / np.clip(moved, 0.4 / s, 2.5 / s)
         s = np.where((s > least) & (s < most), s, (least + np.minimum(most, 4.0 * least)) / 2.0)
     raise NotConverged("the likelihood does not fall enough for a belt: there are too few events or other rows")
 

@@ -188,3 +188,13 @@ def test_the_net_benefit_beside_the_cost_is_that_of_the_decision_curve() -> None
     assert net_benefit.parts["treat_all"] == pytest.approx(float(curve["treat all"].value[0]), abs=1e-12)
     # A cost of 4 for each event, minus 4 times the net benefit, is the cost.
     assert 4.0 * (float(np.mean(Y)) - ends[0]) == pytest.approx(best["cost"].value, abs=1e-12)
+
+
+@pytest.mark.parametrize("criterion", [{"capacity": 0.3}, {"precision": 0.6}, {"recall": 0.5}])
+def test_rows_without_weight_give_no_threshold(criterion: dict[str, Any]) -> None:
+    random = np.random.default_rng(5)
+    p = random.random(200)
+    y, counts = (random.random(200) < p).astype(int), random.integers(0, 4, 200)
+    repeated = calibrant.best_threshold(np.repeat(p, counts), np.repeat(y, counts), **criterion)
+    weighted = calibrant.best_threshold(p, y, weights=counts, weights_kind="frequency", **criterion)
+    assert weighted.threshold == repeated.threshold

@@ -169,6 +169,12 @@ def test_logits_that_round_to_1_have_a_belt() -> None:
     [
         ([0.0, 0.3, 0.6, 1.0], [0, 1, 0, 1], "exactly 0 or 1"),
         ([0.3] * 10, [0, 1] * 5, "at least two different predictions"),
+        ([0.1] * 7, [0, 1, 0, 1, 0, 1, 0], "at least two different predictions"),
+        (
+            [0.499, 0.601, 0.029, 0.148, 0.928, 0.07, 0.13, 0.948, 0.622, 0.369, 0.511],
+            [1, 1, 0, 0, 1, 0, 1, 1, 1, 0, 1],
+            "does not fall enough",
+        ),
         ([0.1, 0.4, 0.6, 0.9], [1, 1, 1, 1], "one class"),
         ([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1], "did not converge"),
         ([0.2, 0.9], [1, 0], "did not converge"),
