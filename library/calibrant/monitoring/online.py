@@ -105,7 +105,7 @@ class OnlinePredictions(Compared):
     >>> import calibrant
     >>> found = calibrant.follow_stream([0.5, 0.5], [1, 1])
     >>> found.probabilities.round(2).tolist(), found.state.rounds
-    ([0.5, 0.59], 1)
+    ([0.5, 0.59], 2)
     """
 
     probabilities: Floats
