@@ -505,7 +505,7 @@ def _body(body: Body, schemas: Schema) -> tuple[Schema, list[Schema]]:
     models = [_plain(model.model_json_schema(ref_template=REF + "{model}")) for model in body.models]
     options: dict[str, list[Schema]] = {}
     for name, field in (pair for model in models for pair in model["properties"].items()):
-        if body.options_in_query and name not in _ROWS:
+        if body.options_in_query and name not in _ROWS and field.get("type") != "null":
             options.setdefault(name, []).append(field)
     structured = {name for model in body.models for name in structured_fields(model)}
     parameters = [_parameter(name, fields, is_json=name in structured) for name, fields in options.items()]

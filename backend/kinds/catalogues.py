@@ -33,7 +33,7 @@ SomeEntry = TypeVar("SomeEntry", bound=Document)
 Output: TypeAlias = Literal["probabilities", "sets"]
 
 
-class Catalogue(Protocol):
+class KindCatalogue(Protocol):
     """What there is for one kind of predictions."""
 
     def measures(self) -> Sequence[Document]:
@@ -76,7 +76,7 @@ class _Distributions:
 
 
 #: The catalogue of each kind of predictions.
-CATALOGUES: Mapping[PredictionKind, Catalogue] = MappingProxyType(
+CATALOGUES: Mapping[PredictionKind, KindCatalogue] = MappingProxyType(
     {"classification": _Classes(), "regression": _Distributions()}
 )
 

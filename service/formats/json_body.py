@@ -754,23 +754,23 @@ def _steps(characters: Characters) -> npt.NDArray[np.int8]:
     return steps
 
 
-class _Members(list[tuple[str, Any]]):
+class _ObjectMembers(list[tuple[str, Any]]):
     """The members of an object, of which several may have the same name."""
 
 
 def _named_twice(body: Body) -> str:
     """The pointer of the first duplicate key of a body; empty if there is none."""
-    return _duplicate_in(json.loads(bytes(body), object_pairs_hook=_Members), "") if body else ""
+    return _duplicate_in(json.loads(bytes(body), object_pairs_hook=_ObjectMembers), "") if body else ""
 
 
 def _duplicate_in(value: Any, where: str) -> str:
     """The pointer of the first duplicate key of a value at the place ``where``; empty if there is none."""
     names: set[str] = set()
-    members = value if isinstance(value, _Members) else []
+    members = value if isinstance(value, _ObjectMembers) else []
     for name, inner in members:
         pointer = f"{where}/{token(name[:64])}"
         if name in names or (pointer := _duplicate_in(inner, pointer)):
             return pointer
         names.add(name)
-    elements = value if isinstance(value, list) and not isinstance(value, _Members) else []
+    elements = value if isinstance(value, list) and not isinstance(value, _ObjectMembers) else []
     return next(filter(None, (_duplicate_in(element, f"{where}/{i}") for i, element in enumerate(elements))), "")
