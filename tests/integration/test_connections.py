@@ -301,10 +301,13 @@ def _admitted(url: str) -> socket.socket:
     while True:
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        connection.settimeout(60)
+        connection.settimeout(600)
         connection.connect((str(parts.hostname), parts.port or 80))
         connection.sendall(GET + b"\r\n")
-        if connection.recv(65536).startswith(b"HTTP/1.1 200"):
+        answer = b""
+        while not answer.endswith(b"}") and (part := connection.recv(65536)):
+            answer += part
+        if answer.startswith(b"HTTP/1.1 200"):
             return connection
         connection.close()
 
