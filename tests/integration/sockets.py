@@ -32,3 +32,11 @@ def answer_of(connection: socket.socket) -> bytes:
         while part := connection.recv(65536):
             received += part
     return received
+
+
+def received_until(connection: socket.socket, end: bytes = b"}") -> bytes:
+    """What comes up to this end, such as that of a JSON object, or until the server closes; its parts come in turn."""
+    received = b""
+    while not received.endswith(end) and (part := connection.recv(65536)):
+        received += part
+    return received

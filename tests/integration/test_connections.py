@@ -18,7 +18,7 @@ from service import connections
 from service.settings import Settings
 from service.stack import Stack
 from tests.integration.conftest import serving
-from tests.integration.sockets import answer_of, connection_to
+from tests.integration.sockets import answer_of, connection_to, received_until
 
 MIB = 1024 * 1024
 GET = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
@@ -131,10 +131,8 @@ def test_others_have_their_turn_while_chunks_of_one_byte_are_parsed(service: Sta
     chunks = b"1\r\n \r\n" * 500_000 + b"0\r\n\r\n"
     with connection_to(service.url) as connection, httpx.Client(timeout=600) as client:
         connection.sendall(CHUNKED.replace(b"/evaluate", b"/nowhere") + b"\r\n")
-        refused = connection.recv(65536)
-        while not refused.endswith(b"}"):
-            refused += connection.recv(65536)
-        assert _status(refused) == 404  # nobody waits for the rest of the body, so all of it is parsed at once
+        # Nobody waits for the rest of the body, so all of it is parsed at once.
+        assert _status(received_until(connection)) == 404
         sender = threading.Thread(target=connection.sendall, args=(chunks + GET + b"\r\n",))
         sender.start()
         answered = 0
@@ -256,7 +254,7 @@ def test_a_head_that_comes_byte_by_byte_is_not_waited_for(hasty: str) -> None:
 def test_a_second_head_has_as_long_as_the_first(hasty: str) -> None:
     with connection_to(hasty) as connection:
         connection.sendall(GET + b"\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert _status(received_until(connection)) == 200
         connection.sendall(GET)
         assert _status(answer_of(connection)) == 408
 
@@ -304,10 +302,7 @@ def _admitted(url: str) -> socket.socket:
         connection.settimeout(600)
         connection.connect((str(parts.hostname), parts.port or 80))
         connection.sendall(GET + b"\r\n")
-        answer = b""
-        while not answer.endswith(b"}") and (part := connection.recv(65536)):
-            answer += part
-        if answer.startswith(b"HTTP/1.1 200"):
+        if received_until(connection).startswith(b"HTTP/1.1 200"):
             return connection
         connection.close()
 
