@@ -608,7 +608,8 @@ def _numbers(
     except ValueError:
         pass
     i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
-    raise refusal(cells[i], name, field, block.row + i, block.line_of(i), signs=True)
+    beside = (cell for row in block.rows for cell in row)
+    raise refusal(cells[i], name, field, block.row + i, block.line_of(i), signs=True, beside=beside)
 
 
 def _is_finite(cell: str) -> bool:

@@ -180,6 +180,9 @@ def with_point(text: str) -> str:
     return clean.replace(",", ".") if _COMMA.fullmatch(clean) else text
 
 
+_BESIDE_POINTS = "commas that separate thousands or decimals, first in {where}, beside decimal points"
+
+
 class DecimalCommas:
     """Reads numbers of one file whose decimal mark is a comma.
 
@@ -206,8 +209,7 @@ class DecimalCommas:
         points = "separators of thousands or decimal points, first in {where}, but the decimal mark is a comma"
         if (error := unclear(_UNCLEAR_POINT, points, "1,2, not 1.200")) is not None:
             raise error
-        commas = "commas that separate thousands or decimals, first in {where}, beside decimal points"
-        self._unclear = self._unclear or unclear(_UNCLEAR, commas, "1.2, not 1,200")
+        self._unclear = self._unclear or unclear(_UNCLEAR, _BESIDE_POINTS, "1.2, not 1,200")
         self._has_points = self._has_points or any(_POINT.fullmatch(cell.strip()) for cell in cells)
         if self._has_points and self._unclear is not None:
             raise self._unclear
@@ -274,11 +276,19 @@ def _is_percentage(text: str) -> bool:
 
 
 def refusal(
-    text: str, name: str, field: Field, row: int, line: int | None = None, *, signs: bool = False
+    text: str,
+    name: str,
+    field: Field,
+    row: int,
+    line: int | None = None,
+    *,
+    signs: bool = False,
+    beside: Iterable[str] = (),
 ) -> TabularError:
     """Return the error for a cell that is not a finite number; ``row`` counts from 0.
 
-    ``signs`` if the reader reads percent signs of predictions with the scale percent.
+    ``signs`` if the reader reads percent signs of predictions with the scale percent. ``beside`` are cells of the file:
+    with decimal points among them, commas are not offered as the decimal mark of the file.
     """
     clean, where = text.strip(), f"{row_of(row, line)} of column {quoted(name)}"
     if lacks_number(clean):
@@ -286,6 +296,9 @@ def refusal(
         return MissingValue(f"{where} {what}; fill it in or remove the row", field=field)
     if _COMMA.fullmatch(clean):
         unclear = _UNCLEAR.fullmatch(clean) is not None
+        if unclear and any(_POINT.fullmatch(cell.strip()) for cell in beside):
+            what = _BESIDE_POINTS.format(where=row_of(row, line))
+            return TextInNumbers(f"column {quoted(name)} has {what}; write 1200 or 1.2, not 1,200", field=field)
         what = "separators of thousands or decimal commas" if unclear else "decimal commas"
         remedy = "write 1200, not 1,200, or 0.5, not 0,5" if unclear else "write 0.5, not 0,5"
         where = f"first in {row_of(row, line)}"

@@ -143,10 +143,17 @@ CASES = {
         "label;p\n1;0,5\n", "decimal-comma", "predictions", "first in row 1 (line 2); write 0.5"
     ),
     "thousands or comma": Case(
-        "label,p,weight\n" + '1,0.5,"1,200"\n',
+        "label,p,weight\n" + '1,1,"1,200"\n',
         "decimal-comma",
         "weights",
         "separators of thousands or decimal commas",
+        options=FileOptions(weights="weight"),
+    ),
+    "thousands or comma beside points": Case(
+        "label,p,weight\n" + '1,0.5,"1,200"\n',
+        "not-a-number",
+        "weights",
+        "beside decimal points; write 1200 or 1.2, not 1,200",
         options=FileOptions(weights="weight"),
     ),
     "quoted comma": Case(HEAD + '1,"0,5"\n', "decimal-comma", "predictions", "column 'p' has decimal commas"),
