@@ -20,7 +20,7 @@ from backend.store.store import Store
 from backend.telemetry.observed import carried
 from calibrant.core.progress import reporting
 from calibrant.io.errors import TooLarge
-from schemas.jobs import FINAL, JobRecord, JobsQuery, Kind
+from schemas.jobs import FINAL, JobKind, JobRecord, JobsQuery
 
 #: Work with a longer estimate runs as a job.
 INLINE_SECONDS = 2.0
@@ -80,7 +80,7 @@ def place_for_job(requester: Requester) -> Iterator[str]:
 
 def queue(
     requester: Requester,
-    kind: Kind,
+    kind: JobKind,
     job_id: str,
     spec: dict[str, Any],
     *,
@@ -122,7 +122,7 @@ def queue(
     return store.jobs.submit(record)
 
 
-def queue_work(requester: Requester, kind: Kind, work: Work, options: JobOptions) -> JobRecord:
+def queue_work(requester: Requester, kind: JobKind, work: Work, options: JobOptions) -> JobRecord:
     """Queue a job for work, with its rows as a batch if they are not stored; raises as ``queue``."""
     with place_for_job(requester) as job_id:
         batch_id, temporary = (None, False) if work.rows is None else batch_for_job(requester, work.rows, options)

@@ -57,7 +57,7 @@ from calibrant.monitoring.evaluation import map_of, report_of
 from calibrant.reports.operations import ClassEvaluation, report_document
 from schemas.base import Document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
-from schemas.jobs import FINAL, JobRecord, Kind
+from schemas.jobs import FINAL, JobKind, JobRecord
 from schemas.maps import FitOptions, FitSpec, MapRecord
 from schemas.sources import (
     DatasetOptions,
@@ -216,7 +216,7 @@ def _place(offence: Offence) -> Offence | None:
     return offence if named or not offence.pointer else None
 
 
-def queue_files(requester: Requester, kind: Kind, spec: Document) -> JobRecord:
+def queue_files(requester: Requester, kind: JobKind, spec: Document) -> JobRecord:
     """Queue a job that reads files of a source."""
     with place_for_job(requester) as job_id:
         return queue(requester, kind, job_id, spec.model_dump(), seconds=ESTIMATED_SECONDS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from calibrant.core.choices import FINAL as FINAL
+from calibrant.core.choices import JobKind as JobKind
 from calibrant.core.choices import JobStatus as JobStatus
 from schemas.audit import Author
 from schemas.base import Document, Timestamp
@@ -17,9 +18,8 @@ from schemas.problems import Problem
 
 # --- Jobs
 
-Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
 #: What pages call a job of each kind.
-KIND_NAMES: dict[Kind, str] = {
+KIND_NAMES: dict[JobKind, str] = {
     "fit": "fit",
     "evaluate": "evaluation",
     "recommend": "comparison of methods",
@@ -40,7 +40,7 @@ class JobState(Document):
     """What a job does, for whom, and how far it is."""
 
     id: str = Field(description="id of the job")
-    kind: Kind = Field(description="what the job does")
+    kind: JobKind = Field(description="what the job does")
     status: JobStatus = Field(description="status of the job")
     progress: Progress = Progress()
     created_at: Timestamp
@@ -80,7 +80,7 @@ class JobsQuery(PageQuery):
     """The query of ``GET /jobs``."""
 
     status: JobStatus | None = Field(None, description="only jobs with this status")
-    kind: Kind | None = Field(None, description="only jobs of this kind")
+    kind: JobKind | None = Field(None, description="only jobs of this kind")
     batch: str | None = Field(None, description="only jobs of this batch")
 
 

@@ -15,29 +15,18 @@ import pytest
 from pydantic import BaseModel
 
 import calibrant.client.calls as steps
-from calibrant.client.answers import Proposal, RecalibrationData
-from calibrant.client.answers.monitor_alarms import Occasion
 from calibrant.client.packing import NPY, NPZ, unpack
 from calibrant.client.retries import Patience
 from calibrant.client.steps import JSON, Request
 from schemas.maps import CalibrateDistributionBody, InOrderBody
 from service.calls import Call
 from service.route_table import RouteTable
+from tests.unit.client.test_proposals import REVIEWED
 
 P, Y = [0.2, 0.8, 0.3], [0, 1, 1]
 DOCUMENT = {"method": "platt"}
 NORMAL = {"mean": [0.0, 1.0, 2.0], "variance": [1.0, 1.0, 4.0]}
 IDS, TIMES, GROUPS = ["a", "b", "c"], [1e9, 1e9 + 1, 1e9 + 2], ["x", "y", "x"]
-PROPOSAL = Proposal(
-    id="proposal_1",
-    created_at="2026-01-01T00:00:00Z",
-    occasion=Occasion(number=1),
-    map="map_1",
-    name="spam",
-    alias="champion",
-    revision=None,
-    found=RecalibrationData(monitor="inbox"),
-)
 
 
 class Arguments(NamedTuple):
@@ -52,7 +41,7 @@ class Arguments(NamedTuple):
 
 _SENDING = {"form": "json", "piece": 2, "key": "a-key", "timestamps": TIMES}
 ARGUMENTS: Mapping[str, Arguments] = {
-    "accept_proposal": Arguments({"monitor": "inbox"}, {"if_match": PROPOSAL}),
+    "accept_proposal": Arguments({"monitor": "inbox"}, {"if_match": REVIEWED}),
     "alias": Arguments({"name": "spam", "alias": "champion", "version": 1}, {"new": True}),
     "bounds": Arguments({"map": "spam", "predictions": P}, {"predictions": "batch_1", "scale": "logit"}),
     "calibrate": Arguments(
@@ -80,7 +69,7 @@ ARGUMENTS: Mapping[str, Arguments] = {
         {"horizon": [1, 2, 1], "by": GROUPS, "scale": "log1p", "support": (0, None)}
         | dict.fromkeys(("shift", "widen", "narrow"), 0.1),
     ),
-    "reject_proposal": Arguments({"monitor": "inbox"}, {"if_match": PROPOSAL}),
+    "reject_proposal": Arguments({"monitor": "inbox"}, {"if_match": REVIEWED}),
     "send_labels": Arguments({"monitor": "inbox", "ids": IDS, "labels": Y}, _SENDING),
     "send_predictions": Arguments({"monitor": "inbox", "ids": IDS, "predictions": P}, _SENDING | {"groups": GROUPS}),
     "send_rows": Arguments(

@@ -15,7 +15,7 @@ from backend.store.errors import QueueFull, TooManyJobs
 from backend.store.jobs.queues import QUEUES
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.server.connection import Script
-from schemas.jobs import JobRecord, Kind
+from schemas.jobs import JobKind, JobRecord
 
 # --- The rate at which jobs end, measured from the latest ends of each queue with the clock of the store
 #
@@ -95,7 +95,7 @@ FOR_PLACE, FOR_JOB = 10, 1
 
 def wait_for_place(redis: Redis, over: int, *, own: bool) -> int:
     """Seconds until ``over`` of a tenant's ``own`` jobs, or of all jobs, have ended."""
-    kinds = get_args(Kind)
+    kinds = get_args(JobKind)
     with redis.pipeline(transaction=False) as pipe:
         pipe.time()
         pipe.get(Shared.busy_since())

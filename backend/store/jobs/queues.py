@@ -14,7 +14,7 @@ from rq.utils import import_attribute, now
 
 from backend.store.keyspace import Keyspace, Shared
 from backend.store.server.connection import Script
-from schemas.jobs import JobRecord, Kind
+from schemas.jobs import JobKind, JobRecord
 
 # --- RQ queues and their messages, each of which contains only the id of a job
 
@@ -22,9 +22,9 @@ from schemas.jobs import JobRecord, Kind
 FITS, GPU_FITS, EVALUATIONS = "fits", "fits-gpu", "evaluations"
 QUEUES = (GPU_FITS, FITS, EVALUATIONS)
 #: The default queue of each kind of job.
-QUEUE_OF: dict[Kind, str] = {kind: FITS if kind == "fit" else EVALUATIONS for kind in get_args(Kind)}
+QUEUE_OF: dict[JobKind, str] = {kind: FITS if kind == "fit" else EVALUATIONS for kind in get_args(JobKind)}
 #: Kind of job -> import path of its task, a function with its name; RQ runs nothing else.
-TASKS: dict[Kind, str] = {kind: f"workers.tasks.{kind}" for kind in get_args(Kind)}
+TASKS: dict[JobKind, str] = {kind: f"workers.tasks.{kind}" for kind in get_args(JobKind)}
 
 
 class TaskJob(Job):
@@ -38,7 +38,7 @@ class TaskJob(Job):
         return cast(Callable[..., Any], super().func)
 
 
-def task_of(kind: Kind) -> Callable[..., Any]:
+def task_of(kind: JobKind) -> Callable[..., Any]:
     """The function for a kind of job."""
     return import_attribute(TASKS[kind])
 

@@ -24,6 +24,7 @@ What = Literal["rows", "predictions", "labels"]
 
 # --- Jobs
 
+JobKind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 #: Statuses that never change again.
 FINAL: frozenset[JobStatus] = frozenset({"succeeded", "failed", "cancelled"})

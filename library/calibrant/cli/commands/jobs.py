@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from calibrant.cli.options import After, Before
 from calibrant.cli.output import Json, progress_of, table, write_json, write_lines
 from calibrant.cli.server_url import NeededServer, client_of
-from calibrant.core.choices import FINAL
+from calibrant.core.choices import FINAL, JobKind, JobStatus
 
 if TYPE_CHECKING:
     from calibrant.client.answers import JobSummary
@@ -42,11 +42,11 @@ def list_jobs(
     server: NeededServer = None,
     status: Annotated[
         str | None,
-        typer.Option("--status", help="Only jobs with this status: queued, running, succeeded, failed or cancelled."),
+        typer.Option("--status", help=f"Only jobs with this status: {', '.join(get_args(JobStatus))}."),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help="Only jobs of this kind: fit, evaluate, recommend, score or backfill."),
+        typer.Option("--kind", help=f"Only jobs of this kind: {', '.join(get_args(JobKind))}."),
     ] = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Only jobs of the batch with this id.")] = None,
     after: After = None,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from calibrant.client.answers.document import WireAnswer
 from calibrant.client.answers.problems import Problem
 
-Kind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
+JobKind = Literal["fit", "evaluate", "recommend", "score", "backfill"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
@@ -26,7 +26,7 @@ class JobSummary(WireAnswer):
     """A job without its result, as in lists and events."""
 
     id: str  # id of the job
-    kind: Kind  # what the job does
+    kind: JobKind  # what the job does
     status: JobStatus  # status of the job
     progress: Progress = field(default_factory=Progress)  # progress of the running job
     created_at: str  # when it was created
