@@ -295,7 +295,7 @@ tables: $(STAMP) ## reproduce the paper's Tables F20 to F23, resuming a previous
 averaged-order: $(STAMP) ## what the order of averaged costs in Tables F20 to F23, resuming a previous run; writes docs/benchmarks/averaged-order.md
 	$(BIN)/python -m benchmarks.tables.order
 
-one-event: $(STAMP) ## fresh draws of the papers' shapes and shapes that are not in them, paired, resuming a previous run: make one-event [MAPS=10] [ERRORS=200]; writes docs/benchmarks/one-event.md
+one-event: $(STAMP) ## fresh draws of the papers' shapes and shapes that are not in them, paired, resuming a previous run: make one-event [MAPS=10] [ERRORS=600]; writes docs/benchmarks/one-event.md
 	$(BIN)/python -m benchmarks.tables.event $(if $(MAPS),--maps $(MAPS)) $(if $(ERRORS),--errors $(ERRORS))
 
 early-stopping: $(STAMP) ## PL with squared loss, trained as in the paper and as in the library, resuming a previous run; writes docs/benchmarks/early-stopping.md

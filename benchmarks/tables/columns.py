@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.tables.binnings import Kind, cross_validated, roof, swept
 from benchmarks.tables.datasets import Floats, SimulatedData, unseen_predictions, unseen_truth
 from calibrant.averaging.fitting import average
-from calibrant.averaging.process import fit_process
+from calibrant.averaging.process import Posterior, fit_process
 from calibrant.core.cells import cells_of, sort_rows
 from calibrant.core.validation import TOLERANCE, simplest
 from calibrant.evaluation import evaluate
@@ -177,12 +177,16 @@ def auroc(predictions: Floats, truth: Floats) -> float:
     return float(positives @ below / (positives.sum() * negatives.sum()))
 
 
-def debiased_errors(data: SimulatedData) -> dict[str, Any]:
+def process_of(data: SimulatedData) -> Posterior:
+    """The Gaussian process of the average."""
+    return fit_process(fold_cells(sort_rows(data.p, data.y), 10, 0))
+
+
+def debiased_errors(data: SimulatedData, process: Posterior) -> dict[str, Any]:
     """The true error, the debiased errors of the average and of ES_15, and of an oracle that knows every sign."""
-    belief = process_belief(fit_process(fold_cells(sort_rows(data.p, data.y), 10, 0)))
     return {
         "truth": float(np.abs(data.p - data.c).mean()),
-        "averaged debiased": debiased(belief, 1),
+        "averaged debiased": debiased(process_belief(process), 1),
         "ES_15": roof("ES", data.p, data.y.astype(np.float64), 15).error(1),
         "oracle": float((np.sign(data.c - data.p) * (data.y - data.p)).mean()),
     }

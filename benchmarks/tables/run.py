@@ -61,10 +61,11 @@ def later(key: Key) -> dict[str, Any]:
 
 def errors_alone(key: Key) -> dict[str, Any]:
     """The debiased calibration errors on one dataset."""
-    from benchmarks.tables.columns import debiased_errors
+    from benchmarks.tables.columns import debiased_errors, process_of
     from benchmarks.tables.datasets import dataset
 
-    return debiased_errors(dataset(*key))
+    data = dataset(*key)
+    return debiased_errors(data, process_of(data))
 
 
 def collect(name: str, keys: Sequence[Key], task: Callable[[Key], dict[str, Any]]) -> Records:

@@ -7,15 +7,16 @@ import pytest
 
 from benchmarks.tables.datasets import DERIVATES, SHAPES, SIZES, unseen_truth
 from benchmarks.tables.event import (
-    ALL,
     ERRORS,
     FEW,
     METHODS,
     OWN,
     Mean,
     answers,
+    distance_of_average,
     distances,
     error_keys,
+    errors,
     explanation,
     fresh,
     gain,
@@ -55,13 +56,13 @@ def test_a_draw_has_the_same_labels_for_every_method_and_is_ascending(shape: str
 
 
 def test_the_test_points_of_the_papers_shapes_are_the_papers() -> None:
-    np.testing.assert_array_equal(points_of("sqrt", "0.050")[1], unseen_truth()[::50])
+    np.testing.assert_array_equal(points_of("sqrt", "0.050")[1], unseen_truth()[::250])
 
 
 def test_those_of_a_draw_come_before_those_of_the_next() -> None:
     assert map_keys(2)[: len(map_keys(1))] == map_keys(1)
     assert len(map_keys(1)) == len(SIZES) * (len(SHAPES) * len(DERIVATES) + len(OWN) * len(FEW))
-    assert len(set(error_keys(2))) == 2 * len(SIZES) * len(ALL) * len(DERIVATES)
+    assert len(set(error_keys(6))) == len(SIZES) * len(DERIVATES) * (6 * len(SHAPES) + 2 * len(OWN))
 
 
 def test_a_mean_has_the_error_of_draws_within_sizes() -> None:
@@ -116,13 +117,37 @@ def test_distances_are_compared_with_the_truth_of_the_test_points() -> None:
 
 def test_the_page_says_what_is_missing_and_why_two_means_of_the_tables_differ() -> None:
     random = np.random.default_rng(0)
+    # Two draws of each size, also of the other shapes, which have a third of the errors.
     maps = {key: dict(zip(METHODS, 0.01 + 0.001 * random.random(len(METHODS)), strict=True)) for key in map_keys(2)}
     reported = {
-        key: {"truth": float(key[1]), **{name: float(key[1]) + 0.01 * random.random() for name in ERRORS}}
-        for key in error_keys(2)
+        key: {"truth": float(key[1]), **{name: float(key[1]) + 0.01 * random.random() for name in (*ERRORS, "process")}}
+        for key in error_keys(6)
     }
     text = page(maps, reported)
-    assert "maps are fitted on 6 label draws" in text
-    assert "(wanted: 600, 594 are missing)" in text
+    assert "Maps are fitted on 6 label draws" in text
+    assert "estimated on 18 for the papers' shapes" in text
+    assert "(wanted: 600, 582 are missing) and 6 for the others" in " ".join(text.split())
     assert "every fourth derivate only" in explanation(maps)
     assert text.count("± nan") == 0
+
+
+def test_the_distance_of_the_average_is_that_of_its_process_on_many_draws_and_the_difference_on_few() -> None:
+    random = np.random.default_rng(1)
+    chance = {(n, seed): 0.005 * random.random() for n in SIZES for seed in range(40)}
+    many = {("square", "0.040", *draw): {"process": 0.01 + error} for draw, error in chance.items()}
+    few = {
+        key: {"process": record["process"], "averaged": record["process"] - 0.001}
+        for key, record in many.items()
+        if key[3] < 2
+    }
+    mean, process, difference = distance_of_average(few, many)
+    assert mean.value == pytest.approx(1e3 * (0.009 + np.mean(list(chance.values()))))
+    assert [*difference] == pytest.approx([-1.0, 0.0])
+    assert mean.error == pytest.approx(process.error)
+    assert mean.error < distances(few, "averaged").error
+
+
+def test_the_process_is_as_far_from_the_truth_for_errors_as_for_maps() -> None:
+    key = ("beta1", "0.040", 1_000, 5_000)
+    assert errors(key)["process"] == answers(key)["process"]
+    assert "process" not in errors(("wave", "0.040", 1_000, 5_000))
