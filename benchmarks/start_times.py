@@ -17,6 +17,7 @@ from typing import NamedTuple
 import httpx
 import numpy as np
 
+from benchmarks.chaos.proc import children
 from benchmarks.records import publish
 from benchmarks.timing import machine, medians
 from service.stack import Stack, stack
@@ -117,14 +118,9 @@ def idle_memory() -> IdleMemory:
 
 def workers_of(running: Stack) -> list[int]:
     """The processes that the supervisor has started, at least one."""
-    while not (workers := children_of(running.worker.pid)):
+    while not (workers := children(running.worker.pid)):
         time.sleep(0.01)
     return workers
-
-
-def children_of(pid: int) -> list[int]:
-    """The child processes of a process."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def processor_seconds(pid: int) -> float:

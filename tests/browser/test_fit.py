@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from service.stack import Stack
 from tests.browser.checks import DECODED, grave_violations, layout_shift
 from tests.browser.files import csv_file, rows
 from tests.browser.watched import Visits
+from tests.process_tree import paused
 
 pytestmark = pytest.mark.slow
 
@@ -90,14 +89,11 @@ def test_a_map_with_an_invalid_name_gets_a_readable_error(page: Page, visits: Vi
 
 
 def test_a_job_is_cancelled_from_its_page_and_stands_in_the_list(page: Page, service: Stack, slow_batch: str) -> None:
-    os.kill(service.worker.pid, signal.SIGSTOP)  # so that the job does not end before the page is there
-    try:
+    with paused(service.worker.pid):  # so that the job does not end before the page is there
         _fit(page, slow_batch, "iop-op", "never")
         page.wait_for_url(JOB)
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator("#job .chip")).to_have_text("cancelled")
-    finally:
-        os.kill(service.worker.pid, signal.SIGCONT)
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
     first = page.get_by_role("row").nth(1)
     expect(first).to_contain_text("cancelled")

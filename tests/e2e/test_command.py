@@ -21,6 +21,7 @@ from backend.store.server.embedded import embedded_server
 from calibrant.client import Calibrant, ProblemResponse
 from tests.commands import invoked, succeeded
 from tests.integration.redis_server import until, until_ready
+from tests.process_tree import descendants
 from tests.serve_command import serve_command
 from tests.store_folder import store_folder
 
@@ -34,18 +35,6 @@ NAMESAKES = ("backend.py", "calibrant.py", "service.py", "schemas.py", "workers.
 def folder() -> Iterator[Path]:
     with store_folder() as path:
         yield path
-
-
-def _children(pid: int) -> list[int]:
-    """All descendants of a process."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    direct = parents.get(pid, [])
-    return direct + [grandchild for child in direct for grandchild in _children(child)]
 
 
 def _until_gone(pids: list[int]) -> None:
@@ -100,7 +89,7 @@ def test_serve_keeps_its_maps_and_leaves_no_process_behind_however_it_ends(folde
                         stored = client.fit("pl3", batch.id, name="kept", timeout=600)
                         assert stored.version == 1
                     assert client.map("kept") == stored
-                children = _children(process.pid)
+                children = descendants(process.pid)
                 assert len(children) >= 3
                 process.send_signal(number)
                 assert process.wait(timeout=600) == status
@@ -109,7 +98,7 @@ def test_serve_keeps_its_maps_and_leaves_no_process_behind_however_it_ends(folde
 
 def test_an_idle_api_is_small(running: tuple[Path, subprocess.Popen[bytes], str]) -> None:
     _, process, _ = running
-    for child in _children(process.pid):
+    for child in descendants(process.pid):
         if b"api" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
             status = Path(f"/proc/{child}/status").read_text()
             resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
@@ -205,7 +194,7 @@ def test_api_keys_are_needed_beyond_loopback_and_checked_on_every_route_but_the_
         for secret in (before, beside):
             text = secret.split("_", 2)[2].encode()
             assert text.decode() not in listed
-            for child in _children(process.pid):
+            for child in descendants(process.pid):
                 assert text not in Path(f"/proc/{child}/cmdline").read_bytes()
             log.seek(0)
             assert text not in log.read()

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.chaos.proc import children
 from calibrant.client import Calibrant
 from tests.integration.redis_server import answered, until
 from tests.serve_command import serve_command
@@ -34,15 +35,14 @@ class Served:
 
     def child(self, what: str) -> int | None:
         """The process id of the store, the api or the worker; None while there is none."""
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for pid in listed:
+        for pid in children(self.process.pid):
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except (FileNotFoundError, ProcessLookupError):  # it has just ended
                 continue
             words = command.split(b"\0")
             if what.encode() in words if what != "store" else b"redis.sock" in command or b"--unixsocket" in words:
-                return int(pid)
+                return pid
         return None
 
     def kill(self, what: str) -> None:

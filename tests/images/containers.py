@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from benchmarks.chaos.proc import children
 from tests.images.building import Image
 
 USER = 10001
@@ -80,9 +81,8 @@ class Started:
 
     def first(self) -> int:
         """Number of the first process, as this machine counts."""
-        children = Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text("utf-8").split()
-        (first,) = children
-        return int(first)
+        (first,) = children(self.outer.pid)
+        return first
 
     def command_lines(self) -> str:
         """The command lines of all its processes."""

@@ -22,6 +22,7 @@ from backend.store.pages import PageRequest
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
+from benchmarks.chaos.proc import children
 from schemas.audit import AuditQuery, ChangeRecord
 from service.stack import Stack
 from tests.integration.conftest import own_service
@@ -99,9 +100,7 @@ class MapChanges:
 
 def kill(running: Stack) -> None:
     """Kill the API, and the supervisor with its workers, in the middle of their work."""
-    children = Path(f"/proc/{running.worker.pid}/task/{running.worker.pid}/children")
-    pids = children.read_text("ascii").split() if children.exists() else []  # it may not have started again yet
-    for pid in (running.api.pid, running.worker.pid, *map(int, pids)):
+    for pid in (running.api.pid, running.worker.pid, *children(running.worker.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 

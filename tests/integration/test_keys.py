@@ -25,6 +25,7 @@ from tests.commands import invoked, succeeded
 from tests.integration.conftest import own_service
 from tests.integration.redis_server import until
 from tests.integration.responses import body_of, code_of
+from tests.process_tree import paused
 from tests.warm_service import stack
 
 GOOD = {"predictions": [0.1, 0.9], "labels": [0, 1]}
@@ -209,8 +210,7 @@ def test_a_tenants_quotas_are_its_own_and_hold(folder: Path) -> None:
         running = started.enter_context(own_service(folder / "quotas", limits, redis_url=own_store))
         url = running.url
         # A worker that is stopped leaves what is queued as it is.
-        os.kill(running.worker.pid, signal.SIGSTOP)
-        started.callback(os.kill, running.worker.pid, signal.SIGCONT)
+        started.enter_context(paused(running.worker.pid))
         rows = {"predictions": [0.1] * 50 + [0.9] * 50, "labels": [0, 1] * 50}
         first = _call(url, key, "POST", "/batches", rows)
         assert first.status_code == 201

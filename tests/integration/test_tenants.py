@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from redis import Redis
 from benchmarks.examples.record import admitting
 from service.examples.calls import HOST
 from tests.integration.conftest import keyed_service
+from tests.process_tree import paused
 
 ROWS = {"predictions": [0.1] * 20 + [0.9] * 20, "labels": [0, 0, 0, 1] * 5 + [1, 1, 1, 0] * 5}
 FIT = {"method": "pl", "options": {"folds": 2, "candidates": [1]}}
@@ -90,8 +89,7 @@ def two(folder: Path) -> Iterator[Two]:
         owner, neighbour = running.clients
         own = _stored(owner)
         # From here on nothing but these requests reads from the store.
-        os.kill(running.stack.worker.pid, signal.SIGSTOP)
-        stopped.callback(os.kill, running.stack.worker.pid, signal.SIGCONT)
+        stopped.enter_context(paused(running.stack.worker.pid))
         own |= _watched(owner)
         unknown = {name: re.sub("[0-9a-f]{30}", "0" * 30, resource) for name, resource in own.items()}
         names = unknown | {"name": "nobody", "other_batch": "batch_" + "1" * 30}

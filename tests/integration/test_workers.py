@@ -26,6 +26,7 @@ from backend.store.processes import spawn, stop
 from backend.store.server.connection import connect
 from backend.store.server.embedded import embedded_server
 from backend.store.store import Store
+from benchmarks.chaos.proc import children
 from schemas.audit import AuditFact
 from schemas.batches import BatchRecord
 from schemas.jobs import JobRecord, JobsQuery, WorkersRecord
@@ -64,13 +65,6 @@ def until(redis: Redis, what: Callable[[], Any], seconds: float = 600.0) -> Any:
         assert time.monotonic() < deadline, "it did not come to be"
         redis.blpop("nothing", timeout=0.02)
     return outcome
-
-
-def children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def horses(pid: int) -> list[int]:
