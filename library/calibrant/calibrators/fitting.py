@@ -46,7 +46,7 @@ from calibrant.core.inputs import (
 from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, plain, read_seed, read_values
 from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
-from calibrant.core.validation import GAIN_FOLDS, divided_batch, folds_of, mean_gain, row_parts
+from calibrant.core.validation import GAIN_FOLDS, batch_parts, divided_batch, folds_of, mean_gain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve
 from calibrant.maps.families import curves_document, read_curves
@@ -188,7 +188,7 @@ class Fitting:
 
     def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
         """Estimate the seconds of ``run``, in a context with this ``smoothing``."""
-        parts = row_parts(batch.weights, batch.weights_kind, batch.clusters)
+        parts = batch_parts(batch)
         n, n_classes = len(batch) if parts is None else len(parts.row), batch.predictions.n_classes
         name = self.resolve(n_classes)
         fits = 1.0

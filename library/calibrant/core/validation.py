@@ -11,6 +11,7 @@ import numpy.typing as npt
 from calibrant.core.batch import Batch
 from calibrant.core.cells import Floats, WeightsKind, take
 from calibrant.core.errors import TooFewRows
+from calibrant.core.groups import Members
 from calibrant.core.reductions import Event, Vector
 from calibrant.core.results import n_rows
 
@@ -42,12 +43,12 @@ def row_parts(w: Floats | None, kind: WeightsKind, clusters: npt.NDArray[np.int6
     """Divide rows of large frequency weights into parts of whole weights, which can be in different folds. O(n).
 
     Without them, one fold of a table of counts would have all copies of a row, and the others none. Up to 10,000 copies
-    are parts of their own; of more, a part has at most a 10,000th of them, or 1. Rows in clusters are in one fold
+    are parts of their own; of more, a part has at most a 10,000th of them, rounded up. Rows in clusters are in one fold
     anyway. None if no row is divided.
     """
     if w is None or kind != "frequency" or clusters is not None:
         return None
-    number = np.ceil(w / max(float(w.sum()) / _PARTS, 1.0)).clip(1.0).astype(np.int64)
+    number = np.ceil(w / max(np.ceil(w.sum() / _PARTS), 1.0)).clip(1.0).astype(np.int64)
     if number.max() == 1:
         return None
     row = np.repeat(np.arange(len(w)), number)
@@ -57,10 +58,21 @@ def row_parts(w: Floats | None, kind: WeightsKind, clusters: npt.NDArray[np.int6
     return RowParts(row, size[row] + np.clip((w - size * number)[row] - place, 0.0, 1.0))
 
 
+def batch_parts(batch: Batch) -> RowParts | None:
+    """Return ``row_parts`` of a batch."""
+    return row_parts(batch.weights, batch.weights_kind, batch.clusters)
+
+
 def divided_batch(batch: Batch) -> Batch:
     """Return the batch with the parts of its rows, for a cross-validation; see ``row_parts``."""
-    parts = row_parts(batch.weights, batch.weights_kind, batch.clusters)
+    parts = batch_parts(batch)
     return batch if parts is None else replace(batch.rows(parts.row), weights=parts.w)
+
+
+def divided_members(members: Members, batch: Batch) -> Members:
+    """Return the rows of each group in ``divided_batch``."""
+    parts = batch_parts(batch)
+    return members if parts is None else {k: np.flatnonzero(np.isin(parts.row, own)) for k, own in members.items()}
 
 
 @overload

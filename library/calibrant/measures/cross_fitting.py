@@ -17,7 +17,7 @@ from calibrant.core.errors import CalibrationError, MissingExtra
 from calibrant.core.options import read_seed
 from calibrant.core.progress import step
 from calibrant.core.reductions import Event, Vector, whole_vector
-from calibrant.core.validation import divided_batch, folds_of, row_parts
+from calibrant.core.validation import folds_of
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
@@ -151,13 +151,11 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
     """Return the predictions of maps fitted without the fold of each row: ``(n,)`` or ``(n, K)``.
 
     There are five folds, drawn by ``folds_of`` with the seed of the map. Rows of weight 0 are in no fold, and their
-    predictions come from a map fitted to all folds. A row of which parts are in several folds has the mean of their
-    predictions. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
+    predictions come from a map fitted to all folds. Rows of large frequency weights should be those of
+    ``divided_batch``. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
     """
     if training.fitting is None:
         raise CalibrationError("the fit cannot be repeated")
-    parts = row_parts(batch.weights, batch.weights_kind, batch.clusters)
-    batch = divided_batch(batch)
     fold = folds_of(whole_vector(batch), FOLDS, training.seed)
     predictions: Floats | None = None
     for number in sorted(set(fold.tolist())):
@@ -170,7 +168,7 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
         predictions[own] = of_fold
     if predictions is None:
         raise CalibrationError("there are no rows")
-    return predictions if parts is None else parts.mean(predictions)
+    return predictions
 
 
 def fitted_again(batch: Batch, training: Training, *, device: str = "cpu") -> Floats | str:

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold
 
 import calibrant
 from calibrant.core.validation import fold_of_rows, row_parts, simplest
+from tests.known import known
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,9 @@ def test_a_fit_to_a_table_of_counts_is_that_to_its_rows(method: str) -> None:
     rows, table, counts = _table()
     of_rows = calibrant.fit(method, rows["p"], rows["y"])
     of_table = calibrant.fit(method, table["p"], table["y"], **counts)
-    np.testing.assert_allclose(of_table([0.1, 0.3, 0.7]), of_rows([0.1, 0.3, 0.7]), rtol=1e-6)
+    of_tally = calibrant.fit_tally(calibrant.tally(rows["p"], rows["y"]), method)
+    for other in (of_table, of_tally):
+        np.testing.assert_allclose(other([0.1, 0.3, 0.7]), of_rows([0.1, 0.3, 0.7]), rtol=1e-6)
     assert of_table.diagnostics["held_out_gain"]["log_loss"] == pytest.approx(
         of_rows.diagnostics["held_out_gain"]["log_loss"], rel=1e-6
     )
@@ -100,3 +103,33 @@ def test_decisions_and_the_recommendation_of_a_table_of_counts_are_those_of_its_
     assert of_table.interval == pytest.approx(of_rows.interval)
     recommended = calibrant.recommend(rows["p"], rows["y"])
     assert calibrant.recommend(table["p"], table["y"], **counts).method == recommended.method == "platt"
+
+
+@pytest.mark.parametrize("method", ["averaged", "es-cv"])
+def test_the_diagram_of_a_table_of_counts_has_the_curve_of_its_rows(method: str) -> None:
+    rows, table, counts = _table()
+    options: dict[str, Any] = {"diagrams": [{"name": "fit-on-test", "method": method}], "measures": ["brier"]}
+    of_rows = calibrant.evaluate(rows["p"], rows["y"], **options).to_dict()["diagrams"]["fit-on-test"]["data"]
+    of_table = calibrant.evaluate(table["p"], table["y"], **options, **counts).to_dict()
+    np.testing.assert_allclose(of_table["diagrams"]["fit-on-test"]["data"]["calibrated"], of_rows["calibrated"])
+
+
+def test_the_cross_fitted_values_of_a_map_and_a_table_of_counts_are_those_of_its_rows() -> None:
+    rows, table, counts = _table()
+    names = ["brier", "auroc", "ece"]
+    groups = (np.arange(len(rows)) % 2).astype(str)
+    of_rows = calibrant.evaluate(
+        rows["p"], rows["y"], map=calibrant.fit("isotonic", rows["p"], rows["y"]), measures=names
+    )
+    fitted = calibrant.fit("isotonic", table["p"], table["y"], **counts)
+    options: dict[str, Any] = {"map": fitted, "measures": names, **counts}
+    of_table = calibrant.evaluate(table["p"], table["y"], **options)
+    grouped = calibrant.evaluate(table["p"], table["y"], groups=groups[: len(table)], **options)
+    compared = calibrant.compare(table["p"], table["y"], {"iso": fitted}, measures=names, **counts)
+    entrant = next(report for report in compared.contestants if report.name == "iso")
+    for name in names:
+        expected = known(of_rows.after)[name].parts["cross_fitted"]
+        assert known(of_table.after)[name].parts["cross_fitted"] == pytest.approx(expected)
+        assert entrant.measures[name].parts["cross_fitted"] == pytest.approx(expected)
+    assert known(of_table.improvement)["brier"].value == pytest.approx(known(of_rows.improvement)["brier"].value)
+    assert set(grouped.groups or {}) == {"0", "1"}
