@@ -11,7 +11,6 @@ import numpy.typing as npt
 from calibrant.core.batch import Batch
 from calibrant.core.cells import Floats, WeightsKind, take
 from calibrant.core.errors import TooFewRows
-from calibrant.core.groups import Members
 from calibrant.core.reductions import Event, Vector
 from calibrant.core.results import n_rows
 
@@ -69,7 +68,7 @@ def divided_batch(batch: Batch) -> Batch:
     return batch if parts is None else replace(batch.rows(parts.row), weights=parts.w)
 
 
-def divided_members(members: Members, batch: Batch) -> Members:
+def divided_members(members: dict[str, npt.NDArray[np.int64]], batch: Batch) -> dict[str, npt.NDArray[np.int64]]:
     """Return the rows of each group in ``divided_batch``."""
     parts = batch_parts(batch)
     return members if parts is None else {k: np.flatnonzero(np.isin(parts.row, own)) for k, own in members.items()}
