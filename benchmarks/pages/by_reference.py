@@ -14,8 +14,8 @@ catalogues (`make reference`).
 
 - *exact*: as from the same rows in a body. Values from counts agree to rounding; maps, and measures that contain a
   fit, as far as the fit converges. Resampled intervals have other random numbers.
-- *other folds*: the value or the map is cross-validated, and all equal rows are in one fold, which changes it as other
-  folds do.
+- *other folds*: the value or the map is cross-validated. Of more than 10,000 rows, equal ones are divided into parts
+  that are in one fold each, which changes it as other folds do.
 - *tally*: each prediction is replaced by the mean of its cell, which is at most {TOLERANCE:.2g} away. Numbers of rows
   and labels are exact.
 - *no*: the measure or map needs the whole vector of each row, which counts of one event do not have. The request is

@@ -36,6 +36,7 @@ from calibrant.core.results import (
     n_rows,
     text_of,
 )
+from calibrant.core.validation import divided_batch, divided_members
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
@@ -530,10 +531,8 @@ class Evaluation:
             again: dict[str, MeasureResult] = {}
             with begin("improvement"):
                 if in_sample:
-                    refitted = fitted_again(batch, self.training, device=device)
-                    improved = improvements_again(before, refitted, self.resampling)
-                    if not isinstance(refitted, str):
-                        held_out = after_map(raw, batch, name, self.map, refitted)[0]
+                    improved, held_out = cross_fitted(batch, name, self.map, self.training, self.resampling, device)
+                    if held_out is not None:
                         again = answers(self.measures, held_out, replace(self.resampling, level=None))
                 else:
                     improved = improvements(before, after, self.resampling)
@@ -548,7 +547,8 @@ class Evaluation:
             whole = replace(whole, after=measures, after_diagrams=diagrams, improvement=improved)
             whole = replace(whole, in_sample=in_sample, warning=self.map.warning)
         if members is not None:
-            whole = self.by_group._with_groups(whole, raw, applied, held_out, members, begin)
+            parts = divided_members(members, batch) if held_out is not None else members
+            whole = self.by_group._with_groups(whole, raw, applied, held_out, members, parts, begin)
         report(1, 1, "done")
         return whole
 
@@ -599,6 +599,7 @@ class Evaluation:
         applied: Subject | None,
         held_out: Subject | None,
         members: Members,
+        held_out_members: Members,
         begin: Callable[[str], AbstractContextManager[None]],
     ) -> Report:
         with begin("groups"):
@@ -615,7 +616,7 @@ class Evaluation:
             after = self._by_group(applied, members)
             if report.in_sample:
                 plain = replace(self, resampling=replace(self.resampling, level=None))
-                again = {} if held_out is None else plain._by_group(held_out, members)
+                again = {} if held_out is None else plain._by_group(held_out, held_out_members)
                 after = {name: unproven(results, again.get(name)) for name, results in after.items()}
         groups = {
             name: GroupReport(len(members[name]), before[name], after[name], report.in_sample) for name in members
@@ -644,6 +645,16 @@ def calibrated(
 ) -> tuple[Subject, Event | Vector, Event | Vector]:
     """Return the calibrated subject, and the event or vector before and after the map, which scores compare."""
     return after_map(raw, batch, name, fitted, fitted.apply_checked(batch.predictions))
+
+
+def cross_fitted(
+    batch: Batch, name: str, fitted: CalibrationMap, training: Training, resampling: Resampling, device: str
+) -> tuple[dict[str, MeasureResult], Subject | None]:
+    """Return the improvements and the predictions, of ``divided_batch``, of maps fitted without the fold of a row."""
+    rows = divided_batch(batch)
+    raw, refitted = subject(rows, name), fitted_again(rows, training, device=device)
+    improved = improvements_again(calibrated(raw, rows, name, fitted)[1], refitted, resampling)
+    return improved, None if isinstance(refitted, str) else after_map(raw, rows, name, fitted, refitted)[0]
 
 
 def after_map(

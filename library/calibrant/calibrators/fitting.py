@@ -46,7 +46,7 @@ from calibrant.core.inputs import (
 from calibrant.core.options import OFF, ON, Catalogue, Option, known_name, plain, read_seed, read_values
 from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Vector, naming_reductions, reduce, resolve_event, whole_vector
-from calibrant.core.validation import GAIN_FOLDS, folds_of, mean_gain
+from calibrant.core.validation import GAIN_FOLDS, batch_parts, divided_batch, folds_of, mean_gain
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap
 from calibrant.maps.curves import PROBABILITY_CLIP, Curve
 from calibrant.maps.families import curves_document, read_curves
@@ -188,7 +188,8 @@ class Fitting:
 
     def seconds(self, batch: Batch, smoothing: float | None = None) -> float:
         """Estimate the seconds of ``run``, in a context with this ``smoothing``."""
-        n, n_classes = len(batch), batch.predictions.n_classes
+        parts = batch_parts(batch)
+        n, n_classes = len(batch) if parts is None else len(parts.row), batch.predictions.n_classes
         name = self.resolve(n_classes)
         fits = 1.0
         if smoothing is None and self.method.logarithms and is_extreme(whole_vector(batch)):
@@ -206,7 +207,7 @@ class Fitting:
             return self._run(batch, context)
 
     def _run(self, batch: Batch, context: FitContext) -> CalibrationMap:
-        name = self.resolve(batch.predictions.n_classes)
+        name, batch = self.resolve(batch.predictions.n_classes), divided_batch(batch)
         if name in OF_CURVES:
             fits = self._curves(batch)
             curves = fits.fitted(range(len(fits)), context, len(fits) + 1)
@@ -262,7 +263,7 @@ class Fitting:
         name = self.resolve(batch.predictions.n_classes)
         if name not in OF_CURVES:
             raise TypeError(f"a map under {name} cannot be fitted in parts")
-        return CurveFits(self.method, self.options, name, self.wrapping, batch)
+        return CurveFits(self.method, self.options, name, self.wrapping, divided_batch(batch))
 
     def _joined(self, fits: CurveFits, curves: tuple[Curve, ...], *, diagnose: bool = True) -> CalibrationMap:
         transform = fits.together(curves)
@@ -314,6 +315,7 @@ def _cross_fitted_gain(
     the smoothing in the ``diagnostics`` of the fit to all rows. None for slow methods without a chosen strength, and if
     a fit outside a fold fails.
     """
+    batch = divided_batch(batch)
     if len(batch) > _MOST_ROWS:
         batch = batch.rows(np.sort(np.random.default_rng(seed).choice(len(batch), _MOST_ROWS, replace=False)))
     if not fitting.method.improves:
@@ -339,7 +341,7 @@ def _cross_fitted_gain(
             gain[inside] = _gains(fitted, batch.rows(inside))
     except (CalibrationError, MissingExtra):
         return None
-    return mean_gain(gain, batch.weights, batch.clusters, GAIN_FOLDS)
+    return mean_gain(gain, batch.weights, batch.clusters, GAIN_FOLDS, batch.weights_kind)
 
 
 def _warning_of(gain: dict[str, Any], fitted: CalibrationMap) -> dict[str, str]:

@@ -19,10 +19,10 @@ from calibrant.core.groups import with_weight
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 from calibrant.core.results import ByName
-from calibrant.evaluation import CheckedBatch, Evaluation, Report, Source, after_map, calibrated
+from calibrant.evaluation import CheckedBatch, Evaluation, Report, Source, calibrated, cross_fitted
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, unproven
+from calibrant.measures.cross_fitting import UNKNOWN, Training, unproven
 from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
@@ -420,12 +420,10 @@ class Comparison:
             measures = answers(self.evaluation.measures, entrant.subject, resampling)
         with step(1, 2, "improvement"):
             if entrant.in_sample:
-                refitted = fitted_again(batch, entrant.contestant.training, device=device)
-                gained = improvements_again(entrant.before, refitted, resampling)
+                own_map, training = entrant.contestant.map, entrant.contestant.training
+                gained, held_out = cross_fitted(batch, raw.reduction, own_map, training, resampling, device)
                 again: dict[str, MeasureResult] = {}
-                if not isinstance(refitted, str):
-                    uncalibrated = lineup.entrants[RAW].subject
-                    held_out = after_map(uncalibrated, batch, raw.reduction, entrant.contestant.map, refitted)[0]
+                if held_out is not None:
                     again = answers(self.evaluation.measures, held_out, replace(resampling, level=None))
                 return ContestantReport(entrant.name, unproven(measures, again), error, brier, True, gained)
             gained = improvements(entrant.before, entrant.after, resampling)

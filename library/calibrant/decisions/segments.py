@@ -206,15 +206,17 @@ class _Axis:
         return replace(self.conditions[first], up_to=self.conditions[end - 1].up_to)
 
 
-def _cuts(known: Floats, n_bins: int) -> Floats:
+def _cuts(known: Floats, counts: Floats, n_bins: int) -> Floats:
     """Return the inner ends of at most ``n_bins`` bins: of few distinct values all but the largest, else quantiles.
 
-    Two quantiles are equal at a frequent value. Then the values below it have a bin of their own.
+    Two quantiles are equal at a frequent value. Then the values below it have a bin of their own. ``counts`` are the
+    numbers of rows.
     """
-    distinct: Floats = np.unique(known)
+    distinct, place = np.unique(known, return_inverse=True)
     if len(distinct) <= n_bins:
-        return distinct[:-1]
-    quantiles = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+        return np.asarray(distinct[:-1], np.float64)
+    up_to = np.cumsum(np.bincount(place, counts))
+    quantiles = distinct[np.searchsorted(up_to * n_bins, np.arange(1, n_bins) * up_to[-1])]
     ends, times = np.unique(quantiles, return_counts=True)
     below = distinct[np.maximum(np.searchsorted(distinct, ends[times > 1]) - 1, 0)]
     cuts = np.union1d(ends, below)
@@ -222,19 +224,19 @@ def _cuts(known: Floats, n_bins: int) -> Floats:
     return inner
 
 
-def _axis(feature: Feature, name: str | None, n_bins: int, least: int) -> tuple[_Axis, int]:
+def _axis(feature: Feature, counts: Floats, name: str | None, n_bins: int, least: int) -> tuple[_Axis, int]:
     """Return the levels of a feature, and how many categories have fewer than ``least`` rows or are too many."""
     missing, rare = feature.missing, 0
     if feature.codes is None:
         numbers = np.zeros(0) if feature.numbers is None else feature.numbers
         known = numbers[~missing]
-        inner = _cuts(known, n_bins)
+        inner = _cuts(known, counts[~missing], n_bins)
         # A single bin ends at its largest value, as a condition without ends is that the value is missing.
         ends = [None, *inner.tolist(), None if len(inner) else float(known.max())]
         conditions = [Condition(name, above=a, up_to=b) for a, b in pairwise(ends)]
         codes, bins = np.searchsorted(inner, numbers), len(conditions)
     else:
-        sizes = np.bincount(feature.codes[~missing], minlength=len(feature.categories))
+        sizes = np.bincount(feature.codes[~missing], counts[~missing], len(feature.categories))
         frequent = np.argsort(-sizes, kind="stable")[:_MOST_VALUES]
         frequent = np.sort(frequent[sizes[frequent] >= least])
         conditions = [Condition(name, feature.categories[k]) for k in frequent.tolist()]
@@ -545,7 +547,7 @@ def search(event: Event, features: Features, options: SegmentOptions) -> Segment
     least = max(_FEW, math.ceil(_SHARE * total)) if options.min_rows is None else options.min_rows
     if total < least:
         raise TooFewRows.at("/predictions", f"has {n_rows(total)}, and a segment needs {least:,}: see min_rows")
-    axes, notes = _axes(event.p, features, options.n_bins, least)
+    axes, notes = _axes(event.p, features, rows.counts, options.n_bins, least)
     tables, alpha = _tables(axes, rows.counts, options.max_order, least), 1.0 - options.confidence
     places = [_Place(table, i) for table in tables for i in range(len(table))]
     finding = np.ones(len(order)) if options.held_out is None else random.random(len(order)) >= options.held_out
@@ -612,14 +614,14 @@ def _adjusted(
     return np.minimum(p_values, 1.0), float(min(highest, -ndtri(alpha / (2 * len(roots)))))
 
 
-def _axes(p: Floats, features: Features, n_bins: int, least: int) -> tuple[list[_Axis], list[str]]:
+def _axes(p: Floats, features: Features, counts: Floats, n_bins: int, least: int) -> tuple[list[_Axis], list[str]]:
     """Return the axes of the prediction and of the features that vary, and what is left out."""
     axes, notes = list[_Axis](), list[str]()
     for name, feature in (*((feature.name, feature) for feature in features), (None, Feature("prediction", numbers=p))):
         if feature.is_constant:
             notes += [] if name is None else [f"{name} is left out: it is constant"]
             continue
-        axis, rare = _axis(feature, name, n_bins, least)
+        axis, rare = _axis(feature, counts, name, n_bins, least)
         axes.append(axis)
         if rare:
             categories = "1 category has" if rare == 1 else f"{rare:,} categories have"

@@ -19,6 +19,7 @@ from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import plain, read_fraction, read_seed
 from calibrant.core.reductions import Event
 from calibrant.core.results import ByMeasure, Framed, Table, interval_of
+from calibrant.core.validation import divided
 from calibrant.decisions.costs import read_models
 from calibrant.measures.improvement import out_of_fold
 from calibrant.measures.intervals import Integers
@@ -342,11 +343,12 @@ def _result(of: Estimates, *, lowest: float = 0.0, highest: float = 1.0) -> Meas
 def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int) -> DecisionThreshold:
     of_positive, of_negative = costs
     at = np.array([of_positive / (of_positive + of_negative)])
-    most = max(of_positive, of_negative)
+    most, n = max(of_positive, of_negative), len(event)
     measures = _measures(event, float(at[0]), level)
     cost = combined(outcome_shares(event, at), (0.0, of_positive, of_negative, 0.0), level)
     measures["cost"] = _result(cost, highest=most)
     measures["net-benefit"] = _net_benefit(event, at, level)
+    event, _ = divided(event)
     try:
         held_out, _ = out_of_fold(event, "isotonic", "brier", folds=_FOLDS, seed=seed)
         after = decided(held_out, at)
@@ -355,7 +357,7 @@ def _of_costs(event: Event, costs: tuple[float, float], level: float, seed: int)
     else:
         excess = _difference_of_costs(event, decided(event, at), after, costs, level)
         measures["excess-cost"] = _result(excess, lowest=-most, highest=most)
-    return DecisionThreshold("costs", float(at[0]), level, len(event), measures)
+    return DecisionThreshold("costs", float(at[0]), level, n, measures)
 
 
 # --- A capacity, and guaranteed bounds

@@ -121,8 +121,7 @@ def central_intervals(rows: MeasuredForecasts, *, level: float) -> CentralInterv
     if not pairs:
         raise InvalidOption.at("/levels", "have no two that are symmetric about 1/2")
     low, high = np.array(pairs).T
-    u = pit.randomised_pit(rows.forecasts, rows.y, seed=rows.seed)
-    coverage = pit.coverage_at(u, known, rows.w, rows.clusters)
+    coverage = rows.coverage(known)
     covered = coverage.share[high] - coverage.share[low]
     half = pit.interval_bands(coverage, low, high, level, seed=rows.seed)
     nominal = known[high] - known[low]

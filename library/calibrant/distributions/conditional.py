@@ -16,7 +16,7 @@ from calibrant.core.options import read_seed
 from calibrant.core.results import n_rows
 from calibrant.distributions import scores
 from calibrant.distributions.forecasts import Forecasts, read_forecasts, read_observed, refuse
-from calibrant.distributions.pit import p_of, randomised_pit
+from calibrant.distributions.pit import p_of, transforms
 from calibrant.measures.measure import MeasureResult
 
 #: Simulated draws of the null distribution, the level of the bands, and the most groups.
@@ -165,10 +165,13 @@ def coverage_in_bins(
     probability ``level`` also by samples and by tied quantiles.
     """
     scores.central(forecasts, level)  # refuses a level that quantiles do not have
-    weights = np.ones(len(y)) if w is None else w
+    ends = np.array([1.0 - level, 1.0 + level]) / 2.0
+    row, u, weights = transforms(forecasts, y, ends, w if squares is None else None, seed=seed)
+    member, clusters = member[row], None if clusters is None else clusters[row]
+    weights = np.ones(len(y)) if w is None else w if weights is None else weights
     squares = weights if squares is None else squares
     # Half up to rounding: a quantile level such as 0.05 is not (1 - 0.9) / 2 exactly.
-    inside = np.abs(randomised_pit(forecasts, y, seed=seed) - 0.5) <= 0.5 * level + 1e-12
+    inside = np.abs(u - 0.5) <= 0.5 * level + 1e-12
     B = len(names)
     rows = np.bincount(member, weights, B)
     independent = float(rows.sum()) if clusters is None else len(np.unique(clusters))

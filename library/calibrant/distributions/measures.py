@@ -68,10 +68,11 @@ class MeasuredForecasts:
         """The squared weights, which give variances; a frequency weight of w counts w independent rows and gives w."""
         return self.w if self.w is None or self.weights_kind == "frequency" else self.w**2
 
-    def coverage(self, *, fine: bool = False) -> pit.Coverage:
-        """Count outcomes at most the quantile of each level."""
+    def coverage(self, levels: Floats | None = None) -> pit.Coverage:
+        """Count outcomes at most the quantile of each level, by default those of ``levels_of``."""
+        squares = self.squares if self.weights_kind == "importance" else None
         return pit.coverage(
-            self.forecasts, self.y, self.w, self.clusters, squares=self.squares, seed=self.seed, fine=fine
+            self.forecasts, self.y, self.w, self.clusters, squares=squares, seed=self.seed, levels=levels
         )
 
     def mean_with_error(self, values: Floats) -> tuple[float, float, float]:
@@ -299,7 +300,7 @@ def _calibration_error(rows: MeasuredForecasts, *, norm: float | str) -> Measure
 
 def _tested(statistic: str) -> Compute:
     def compute(rows: MeasuredForecasts) -> MeasureResult:
-        value, p_value = pit.tested(rows.coverage(fine=True), statistic, seed=rows.seed)
+        value, p_value = pit.tested(rows.coverage(pit.levels_of(rows.forecasts, fine=True)), statistic, seed=rows.seed)
         return MeasureResult(value, p_value=p_value)
 
     return compute
@@ -402,7 +403,7 @@ def _conditional(rows: MeasuredForecasts, level: float, *, by: str, n_bins: int)
         names,
         level=level,
         w=rows.w,
-        squares=rows.squares,
+        squares=rows.squares if rows.weights_kind == "importance" else None,
         clusters=rows.clusters,
         seed=rows.seed,
     )

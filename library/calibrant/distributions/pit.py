@@ -92,6 +92,44 @@ def randomised_pit(forecasts: Forecasts, y: Floats, *, seed: int = 0) -> Floats:
     return np.asarray(low + np.random.default_rng(seed).random(len(y)) * (high - low))
 
 
+class Transforms(NamedTuple):
+    """Randomised transforms ``u (m,)`` of the rows ``row (m,)``, with their weights or None."""
+
+    row: npt.NDArray[np.int64]
+    u: Floats
+    w: Floats | None
+
+
+def transforms(
+    forecasts: Forecasts, y: Floats, levels: Floats, counts: Floats | None = None, *, seed: int = 0
+) -> Transforms:
+    """Return randomised transforms to count between ``levels (L,)``, with one of its own for every copy of a row.
+
+    ``counts (n,)`` are numbers of copies. Those of a row with ties are spread over the cells between the levels by a
+    multinomial draw, as if they were rows; one number for all would make calibrated forecasts look uncalibrated.
+    O(n Q + n L).
+    """
+    low, high = pit(forecasts, y)
+    random = np.random.default_rng(seed)
+    u, row = np.asarray(low + random.random(len(y)) * (high - low)), np.arange(len(y))
+    several = np.flatnonzero((counts > 1.0) & (high > low)) if counts is not None else row[:0]
+    if counts is None or not len(several):
+        return Transforms(row, u, counts)
+    edges = np.concatenate([[0.0], levels, [1.0]])
+    single = np.setdiff1d(row, several, assume_unique=True)
+    rows, transformed, copies = [single], [u[single]], [counts[single]]
+    for start in range(0, len(several), _BLOCK):
+        block = several[start : start + _BLOCK]
+        ends = np.clip(edges, low[block, None], high[block, None])
+        width = np.diff(ends)
+        drawn = random.multinomial(counts[block].astype(np.int64), width / width.sum(axis=1, keepdims=True))
+        place, cell = np.nonzero(drawn)
+        rows.append(block[place])
+        transformed.append(0.5 * (ends[place, cell] + ends[place, cell + 1]))
+        copies.append(drawn[place, cell].astype(np.float64))
+    return Transforms(np.concatenate(rows), np.concatenate(transformed), np.concatenate(copies))
+
+
 @dataclass(frozen=True)
 class Coverage:
     """Observed shares of outcomes at most the quantile of each of L levels, and their covariance matrix.
@@ -121,16 +159,19 @@ def coverage(
     *,
     squares: Floats | None = None,
     seed: int = 0,
-    fine: bool = False,
+    levels: Floats | None = None,
 ) -> Coverage:
-    """Count outcomes at most the quantile of each level. O(n L + n L^2 / 1000).
+    """Count outcomes at most the quantile of each level, by default those of ``levels_of``. O(n L + n L^2 / 1000).
 
     Ties of outcomes with quantiles, and samples, are randomised, so that the shares of calibrated forecasts have the
-    levels as expectations. Continuous distributions can have ``fine`` levels. Of more than ``MOST_LEVELS`` declared
-    levels, ``some_levels`` are counted. With ``clusters (n,)``, rows of a cluster may depend on each other.
+    levels as expectations. Of more than ``MOST_LEVELS`` levels, ``some_levels`` are counted. With ``clusters (n,)``,
+    rows of a cluster may depend on each other. ``squares`` is as for ``coverage_at``.
     """
-    levels = some_levels(levels_of(forecasts, fine=fine))
-    return coverage_at(randomised_pit(forecasts, y, seed=seed), levels, w, clusters, squares=squares)
+    levels = some_levels(levels_of(forecasts) if levels is None else levels)
+    if squares is not None:
+        return coverage_at(randomised_pit(forecasts, y, seed=seed), levels, w, clusters, squares=squares)
+    row, u, counts = transforms(forecasts, y, levels, w, seed=seed)
+    return coverage_at(u, levels, counts, None if clusters is None else clusters[row])
 
 
 def coverage_at(

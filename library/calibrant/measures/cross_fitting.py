@@ -151,7 +151,8 @@ def out_of_fold_predictions(batch: Batch, training: Training, *, device: str = "
     """Return the predictions of maps fitted without the fold of each row: ``(n,)`` or ``(n, K)``.
 
     There are five folds, drawn by ``folds_of`` with the seed of the map. Rows of weight 0 are in no fold, and their
-    predictions come from a map fitted to all folds. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
+    predictions come from a map fitted to all folds. Rows of large frequency weights should be those of
+    ``divided_batch``. Raises ``TooFewRows`` and what the fit raises. O(5 fits).
     """
     if training.fitting is None:
         raise CalibrationError("the fit cannot be repeated")

@@ -81,6 +81,7 @@ def deviations(
     """
     entry = request.measure
     if entry.distance is not None:
+        subject = request.parts_of(subject)
         distance = request.distance_of(subject, resampling)
         how = {"debiased": debiased, "triangle": entry.triangle}
         draws, bias = distance_draws(distance, subject, resampling, **how)

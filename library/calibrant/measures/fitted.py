@@ -14,6 +14,7 @@ from calibrant.calibrators import METHODS, FitContext, Method
 from calibrant.core.cells import Cells, Floats, take
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event, Vector
+from calibrant.core.validation import divided
 from calibrant.maps.curves import Curve, CurvePlaces, Predicted, calibrated, clipped_logit, logit_of
 from calibrant.maps.ensemble import SecondClass
 from calibrant.maps.order_preserving import OrderInvariant, OrderPreserving, stretched
@@ -88,6 +89,7 @@ def fitted_error(
     in_order = isinstance(piecewise, AveragedOptions) and piecewise.rows_in_order
     if isinstance(piecewise, AveragedOptions):
         piecewise = piecewise.piecewise()
+    event, _ = divided(event)
     rows = event.counted_rows
     check_rows(rows.key, rows.y, piecewise)
     cells, counts = fold_cells(rows, folds, 0), piecewise.piece_counts(rows.count)

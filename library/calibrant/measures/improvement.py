@@ -14,7 +14,7 @@ from calibrant.core.cells import Floats, take
 from calibrant.core.errors import InvalidOption, TooFewRows
 from calibrant.core.options import Option
 from calibrant.core.reductions import Event, Vector
-from calibrant.core.validation import folds_of
+from calibrant.core.validation import divided, folds_of
 from calibrant.maps.curves import calibrated
 from calibrant.maps.transforms import transformed
 from calibrant.measures.fitted import curve_of, off_the_ends
@@ -146,8 +146,10 @@ def _improvement(
 def _improvement_influence(
     subject: Event | Vector, resampling: Resampling, *, score: ImprovedScore, method: str | None, folds: int
 ) -> Floats:
-    after, _ = out_of_fold(subject, method, score, folds=folds, seed=resampling.seed)
-    return improvement(subject, after, score)[1]
+    rows, parts = divided(subject)
+    after, _ = out_of_fold(rows, method, score, folds=folds, seed=resampling.seed)
+    influence = improvement(rows, after, score)[1]
+    return influence if parts is None else parts.mean(influence)
 
 
 def _improvement_seconds(n: int, n_classes: int, options: Mapping[str, Any]) -> float:

@@ -19,6 +19,7 @@ from calibrant.core.options import Described, Option
 from calibrant.core.progress import check, muted, step
 from calibrant.core.reductions import MANY, Classes, Event, Subject, Vector, naming_reductions
 from calibrant.core.results import Measured, Suggesting
+from calibrant.core.validation import divided
 from calibrant.measures.intervals import (
     GROUPS,
     NO_WIDTH,
@@ -274,6 +275,11 @@ class MeasureRequest:
         """Whether the value of an event is a calibration error in units of probability; mean powers are not."""
         return self.measure.is_error and self.options.get("norm", 1) in (1, "max")
 
+    @property
+    def cross_validates(self) -> bool:
+        """Whether rows are divided into folds, so that copies of a row belong in several."""
+        return "folds" in self.options
+
     def seconds(self, extent: Extent, resampling: Resampling) -> float:
         """Estimate the seconds of ``compute``."""
         entry = self.measure
@@ -305,7 +311,8 @@ class MeasureRequest:
             return MeasureResult(None, problem=f"no value: the measure is defined for {other}")
         try:
             with naming_reductions(subject):
-                result: MeasureResult = compute(subject, resampling, **self.options)
+                rows = divided(subject)[0] if self.cross_validates else subject
+                result: MeasureResult = compute(rows, resampling, **self.options)
         except MissingExtra:
             raise
         except CalibrationError as error:
@@ -349,6 +356,7 @@ class MeasureRequest:
         entry, subject = self.measure, subject.in_order()
         try:
             if entry.distance is not None:
+                subject = self.parts_of(subject)
                 ends = distance_interval(
                     self.distance_of(subject, resampling), subject, resampling, triangle=entry.triangle
                 )
@@ -370,6 +378,12 @@ class MeasureRequest:
         if entry.highest is not None:
             low, high = min(low, entry.highest), min(high, entry.highest)
         return (low, high), None
+
+    def parts_of(self, subject: Subject) -> Subject:
+        """Return the subject with the parts of its rows if ``distance_of`` divides rows into folds."""
+        if not self.cross_validates:
+            return subject
+        return Classes(divided(subject.vector)[0]) if isinstance(subject, Classes) else divided(subject)[0]
 
     def distance_of(self, subject: Subject, resampling: Resampling) -> Distance:
         """Return the gaps of which the measure is the size; raise ``CalibrationError`` if these options have none."""

@@ -20,7 +20,8 @@ from calibrant.core.inputs import event_by_name, read_rows
 from calibrant.core.options import MOST, Option, read_values
 from calibrant.core.progress import report
 from calibrant.core.reductions import Event
-from calibrant.core.results import Framed, Table, counted
+from calibrant.core.results import Framed, Table, counted, n_rows
+from calibrant.measures.clinical import quantiles
 from calibrant.measures.cumulative import range_tail
 from calibrant.measures.intervals import Integers, Resampling
 from calibrant.measures.simulated import whole_rows
@@ -147,17 +148,18 @@ def _numbered(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Integers]:
     return distinct[order], np.argsort(order)[places]
 
 
-def _levels(feature: Feature, most: int) -> tuple[list[str], Integers]:
+def _levels(feature: Feature, counts: Floats | None, most: int) -> tuple[list[str], Integers]:
     """Return the names of at most ``most`` values of a feature, and the value of each row, as MCGrad merges them.
 
-    Numbers are put into bins between quantiles, and missing ones are a value more. Of categories, among which is that
-    of missing values, the most frequent ones stay and all others are one.
+    ``counts (n,)`` are the numbers of equal rows, if there are several. Numbers are put into bins between quantiles,
+    and missing ones are a value more. Of categories, among which is that of missing values, the most frequent ones
+    stay and all others are one.
     """
     if feature.codes is not None:
         distinct, places = _numbered(feature.codes)
         names = [MISSING if code < 0 else feature.categories[code] for code in distinct.tolist()]
         if len(names) > most:
-            frequent = np.argsort(-np.bincount(places), kind="stable")[: most - 1]
+            frequent = np.argsort(-np.bincount(places, counts), kind="stable")[: most - 1]
             distinct, places = _numbered(np.where(np.isin(places, frequent), places, -1))
             names = [OTHER if place < 0 else names[place] for place in distinct.tolist()]
         return names, places
@@ -169,7 +171,9 @@ def _levels(feature: Feature, most: int) -> tuple[list[str], Integers]:
         bins = np.searchsorted(edges, numbers)
         texts = [f"{edge:.6g}" for edge in edges.tolist()]
     else:
-        edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, most + 1)))
+        shares = np.linspace(0.0, 1.0, most + 1)
+        own = None if counts is None else counts[~missing]
+        edges = np.unique(np.quantile(known, shares) if own is None else quantiles(known, own, shares, counted=True))
         bins = np.maximum(np.searchsorted(edges, numbers, side="left") - 1, 0)
         texts = [f"{low:.6g} to {high:.6g}" for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
     distinct, places = _numbered(np.where(missing, -1, bins))
@@ -177,17 +181,23 @@ def _levels(feature: Feature, most: int) -> tuple[list[str], Integers]:
 
 
 def _partitions(
-    features: Features, ends: npt.NDArray[np.bool_], max_depth: int, max_values: int, min_rows: int, n_segments: int
+    features: Features,
+    counts: Floats | None,
+    ends: npt.NDArray[np.bool_],
+    max_depth: int,
+    max_values: int,
+    min_rows: int,
+    n_segments: int,
 ) -> Iterator[_Partition]:
     """Yield the segments of sorted rows: all rows, then those of a value, of two values, and so on, in this order."""
     columns = sorted(features, key=lambda feature: feature.kind)  # categorical ones are first
-    levels = [(feature.name, *_levels(feature, max_values)) for feature in columns]
+    levels = [(feature.name, *_levels(feature, counts, max_values)) for feature in columns]
     left = -(-n_segments // _PART) * _PART if n_segments > _PART else n_segments
     for depth in range(min(max_depth, len(levels)) + 1):
         for chosen in combinations(levels, depth):
             code = _cells([(len(names), places) for _, names, places in chosen], len(ends))
             sizes = np.bincount(code)
-            large = np.flatnonzero(sizes >= min_rows)[:left]
+            large = np.flatnonzero(np.bincount(code, counts) >= min_rows)[:left]
             left -= len(large)
             if len(large):
                 yield _partition(code, sizes, large, ends, chosen)
@@ -259,9 +269,10 @@ def error_of(
     w = np.ones(len(p)) if event.w is None else event.w[order]
     ends = np.ones(len(p), dtype=np.bool_) if ties == "rows" else np.append(key[1:] != key[:-1], True)
     variances = (w if event.kind == "frequency" else w * w) * p * (1.0 - p)
-    partitions = list(_partitions(features.rows(order), ends, max_depth, max_values, min_rows, n_segments))
+    counts = w if event.w is not None and event.kind == "frequency" else None
+    partitions = list(_partitions(features.rows(order), counts, ends, max_depth, max_values, min_rows, n_segments))
     if not partitions:
-        raise InvalidOption.at("/min_rows", f"is more than the {counted(len(p), 'row')}")
+        raise InvalidOption.at("/min_rows", f"is more than the {n_rows(len(p) if counts is None else counts.sum())}")
 
     scales = [(part.sums(variances), part.sums(w)) for part in partitions]
 

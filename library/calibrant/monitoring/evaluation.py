@@ -18,6 +18,7 @@ from calibrant.core.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.core.options import read_seed
 from calibrant.core.progress import Progress, reporting
 from calibrant.core.reductions import Event
+from calibrant.core.validation import divided
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.evaluation import GroupReport, Report
@@ -260,7 +261,7 @@ def fit_tally(
 def map_of(tally: CountedEvent, fitting: Fitting, context: FitContext) -> CalibrationMap:
     """Fit a map to counts of one event, as ``fit_tally``."""
     fitting.resolve(tally.n_classes)
-    curve, diagnostics = fitting.method.curve(tally.event(), context, fitting.options)
+    curve, diagnostics = fitting.method.curve(divided(tally.event())[0], context, fitting.options)
     return CalibrationMap(fitting.method.name, curve, tally.reduction, tally.scale, tally.n_classes, diagnostics)
 
 

@@ -13,6 +13,7 @@ from calibrant.calibrators import METHODS, Fitting
 from calibrant.core.batch import Batch
 from calibrant.core.errors import CalibrationError
 from calibrant.core.reductions import Event, Vector, reduce, resolve, whole_vector
+from calibrant.core.validation import divided_batch
 from calibrant.maps.calibration_map import scored
 from calibrant.measures.cross_fitting import FOLDS, Training, out_of_fold_predictions
 from calibrant.measures.improvement import improvement, improvements
@@ -138,7 +139,7 @@ def recommended_map(batch: Batch, reduction: str | None = None, *, seed: int = 0
     'temperature'
     """
     target = _reduction(reduction, batch.predictions.n_classes)
-    chosen = _rows(batch, seed)
+    chosen = _rows(divided_batch(batch), seed)
     before = whole_vector(chosen) if target == "canonical" else reduce(chosen, target)
     entries = _entries(target, batch.predictions.n_classes)
     resampling = Resampling(1.0 - (1.0 - LEVEL) / len(entries), 1000, seed)

@@ -194,6 +194,22 @@ def test_a_frequency_weight_is_so_many_rows() -> None:
     assert ours.gap == pytest.approx(theirs.gap)
 
 
+def test_a_table_of_counts_has_the_bins_and_categories_of_its_rows() -> None:
+    random = np.random.default_rng(1)
+    region, age = random.choice(["north", "south", "east"], 6000), np.floor(random.gamma(2.0, 10.0, 6000))
+    p = random.choice([0.1, 0.3], 6000)
+    y = random.random(6000) < np.where(region == "east", 1.6 * p, p)
+    rows = pd.DataFrame({"region": region, "age": age, "p": p, "y": y})
+    table = rows.value_counts().reset_index(name="n")
+    single = calibrant.find_segments(p, y, rows[["region", "age"]], max_order=1)
+    counted = calibrant.find_segments(
+        table["p"], table["y"], table[["region", "age"]], weights=table["n"], weights_kind="frequency", max_order=1
+    )
+    assert (counted.tested, counted.notes) == (single.tested, single.notes)
+    assert [segment.conditions for segment in counted.segments] == [segment.conditions for segment in single.segments]
+    assert [c.category for c in counted.segments[0].conditions] == ["east"]
+
+
 def test_rows_of_weight_0_do_not_count_and_equal_weights_change_nothing() -> None:
     p, features, random = _rows(2000)
     y = random.random(2000) < p + 0.3 * (features["site"] == "b")

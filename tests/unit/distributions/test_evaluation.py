@@ -94,6 +94,23 @@ def test_weights_are_repetitions_or_refused(kind: str) -> None:
     assert scaled["bias"].value == pytest.approx(first["bias"].value, rel=1e-9)
 
 
+def test_copies_of_a_row_have_ties_of_their_own() -> None:
+    """Counts have many ties; with one random number for all copies, calibrated forecasts look uncalibrated."""
+    names = [*TESTS, "conditional-coverage"]
+    report = calibrant.evaluate_distribution(
+        [0.0, 1.0, 2.0],
+        samples=[np.arange(999) % 3.0] * 3,
+        weights=[400, 400, 400],
+        weights_kind="frequency",
+        measures=names,
+    )
+    assert all((report[name].p_value or 0.0) > 0.1 for name in names)
+    assert report["conditional-coverage"].parts["rows"] == [1200.0]
+    (request,) = read_distribution_diagrams(["coverage"])
+    intervals = drawn(request, known(report.source))["data"]
+    assert np.abs(np.subtract(intervals["coverage"], intervals["levels"])).max() < 0.05
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_clusters_change_every_interval_and_p_value_or_are_refused(kind: str) -> None:
     row = np.repeat(np.arange(N), 2)

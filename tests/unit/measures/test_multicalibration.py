@@ -94,6 +94,24 @@ def test_a_frequency_weight_is_so_many_rows() -> None:
     assert counted.value == pytest.approx(repeated.value)
 
 
+def test_a_table_of_counts_has_the_bins_and_categories_of_its_rows() -> None:
+    random = np.random.default_rng(1)
+    site, age = (
+        random.choice(list("abcdefgh"), 500, p=[0.02, 0.03, 0.05, 0.1, 0.1, 0.2, 0.2, 0.3]),
+        random.gamma(2.0, size=500),
+    )
+    p, y, times = random.integers(1, 10, 500) / 10, random.integers(0, 2, 500), random.integers(0, 9, 500)
+    copies = np.repeat(np.arange(500), times)
+    rows = {"site": site[copies], "age": age[copies]}
+    counted = calibrant.multicalibration_error(
+        p, y, {"site": site, "age": age}, weights=times, weights_kind="frequency", resamples=None
+    )
+    repeated = calibrant.multicalibration_error(p[copies], y[copies], rows, resamples=None)
+    assert counted.segment == repeated.segment
+    assert counted.n_segments == repeated.n_segments
+    assert counted.value == pytest.approx(repeated.value, rel=1e-12)
+
+
 def test_missing_values_are_a_value_and_rare_categories_are_merged() -> None:
     site = ["a"] * 40 + ["b"] * 30 + ["c"] * 20 + ["d"] * 10
     y = [0, 1] * 45 + [1] * 10

@@ -120,7 +120,7 @@ def _held_out_gain(rows: SegmentRows, event: Event, seed: int, order: int) -> di
             terms = settled(search(inside, order), inside)
             gain[fold == k] = _gain(terms, rows.rows(np.flatnonzero(fold == k)))
     scored = fold >= 0
-    return mean_gain(gain[scored], take(rows.w, scored), take(event.clusters, scored), _FOLDS)
+    return mean_gain(gain[scored], take(rows.w, scored), take(event.clusters, scored), _FOLDS, event.kind)
 
 
 def _gain(terms: Sequence[SegmentTerm], rows: SegmentRows) -> Floats:
