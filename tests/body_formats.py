@@ -10,12 +10,10 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backend.monitors.kinds import ClassMonitor
-from schemas.monitors import MonitorBody
 from service.formats.arrow_tables import ARROW as ARROW_FORMAT
 from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
 from service.formats.csv_text import CSV as CSV_FORMAT
@@ -23,6 +21,9 @@ from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
 from service.formats.numpy_arrays import NPY as NPY_FORMAT
 from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
 from tests.packed import arrow, npy, npz, parquet
+
+if TYPE_CHECKING:
+    from backend.monitors.kinds import ClassMonitor
 
 JSON, NPZ, NPY = JSON_FORMAT.media_type, NPZ_FORMAT.media_type, NPY_FORMAT.media_type
 ARROW, PARQUET, CSV = ARROW_FORMAT.media_type, PARQUET_FORMAT.media_type, CSV_FORMAT.media_type
@@ -102,4 +103,7 @@ WITH_NULL = [kind for kind in WRITE_ROWS if kind != NPZ]
 
 def class_monitor(n_classes: int | None = None) -> ClassMonitor:
     """The kind of a monitor whose predictions are numbers, or of several columns."""
+    from backend.monitors.kinds import ClassMonitor  # which takes most of a second, that hooks of the fuzzer would wait
+    from schemas.monitors import MonitorBody
+
     return ClassMonitor(MonitorBody(name="m", n_classes=n_classes))

@@ -14,6 +14,9 @@ from tests.unit.io.memory import peak_of
 
 #: Bytes of what is not of the rows, such as modules.
 _FIXED = 2 << 20
+#: Measures of one event whose loops make numbers of Python, which tracing slows down twentyfold, and by what the
+#: rows are divided: what they take grows with the rows.
+_DIVISORS = {"ece-venn-abers": 8}
 
 
 def _rows(n: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +35,8 @@ def _rows(n: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def test_the_work_on_rows_takes_no_more_copies_than_are_reserved(
     n: int, width: int, reduction: str | None, measure: str | None
 ) -> None:
-    p, y = _rows(n, width)
+    divisor = _DIVISORS.get(measure or "", 1) if width == 1 else 1
+    p, y = _rows(n // divisor, width)
     measures = read_requests(None if measure is None else [measure], reduction)
     evaluation = Evaluation(measures, reduction, None, Resampling.read(None, 200, 0), None, ())
 
@@ -43,4 +47,4 @@ def test_the_work_on_rows_takes_no_more_copies_than_are_reserved(
     batch = read_batch(p, y, None, scale="probability", kind="frequency")
     if evaluation.seconds(evaluation.check(batch)) > 2.0 or not evaluation.inline:
         return  # a job
-    assert peak_of(evaluate) <= inline_bytes(n, p.size + y.size) + _FIXED
+    assert divisor * peak_of(evaluate) <= inline_bytes(n, divisor * (p.size + y.size)) + _FIXED
