@@ -15,7 +15,7 @@ from backend.monitors.rules.evidence import EVIDENCE
 from backend.monitors.timeline import TimelinePoint, frequency_interval
 from backend.store.clock import seconds
 from calibrant.plots.canvas import Drawn
-from calibrant.plots.timeline import draw_groups, draw_timeline
+from calibrant.plots.over_time import draw_groups, draw_timeline
 from schemas.monitor_alarms import AlarmData
 from schemas.monitor_answers import RowsReading
 from schemas.monitors import MonitorRecord

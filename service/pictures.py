@@ -27,8 +27,8 @@ from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.diagrams.forecasts import read_distribution_diagrams
 from calibrant.plots.canvas import Caption, Drawn, Format, NothingToDraw, PictureError
 from calibrant.plots.diagram import draw
-from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
+from calibrant.plots.reliability import draw_fit_bins
 from calibrant.reports.pictures import BY_SIZE, COST_PLANE, draw_report, each_of, shown_error, shown_of
 from schemas.diagrams import DiagramOptions, DistributionDiagramOptions, OneEvaluated, PictureQuery
 from schemas.evaluations import BySizePicture, CostPlanePicture, EvaluateDistributionOptions

@@ -19,8 +19,7 @@ from calibrant.core.errors import CalibrationError, Offence
 from calibrant.core.progress import Progress, reporting
 from calibrant.distributions.adaptive import AdaptiveForecasts, read_in_order
 from calibrant.distributions.calibrators import DistributionFitting
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import ARGUMENTS, Forecasts
+from calibrant.distributions.forecasts import ARGUMENTS, ForecastRows, Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap
 from calibrant.io.errors import InvalidField, TooLarge
 from calibrant.io.limits import NUMBER_BYTES

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from backend.held_map import HeldMap
 from backend.monitors.adaptive_levels import level_of
-from backend.monitors.challengers import move
 from backend.monitors.definitions import target_of
 from backend.monitors.evidence import last_settled
-from backend.monitors.looks import queue_events
-from backend.monitors.proposals import NotFollowed, data_of, moving, proposal_of, refused, without_version
+from backend.monitors.proposals import NotFollowed, unwritten, written
 from backend.monitors.windows import bucket_seconds
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
@@ -23,8 +21,8 @@ from calibrant.sets.adaptive import start_adaptive
 from calibrant.sets.set_map import SetMap
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord
-from schemas.monitor_alarms import Occasion, Standing
-from schemas.monitor_online import MOST_VERSIONS, AdaptiveStanding, AdaptiveVersion
+from schemas.monitor_alarms import Standing
+from schemas.monitor_online import AdaptiveStanding, AdaptiveVersion
 from schemas.monitors import MonitorRecord
 
 # --- The level, and the version of the map that has it
@@ -46,22 +44,11 @@ class _Champion:
     fitted: SetMap
 
 
-def follow_level(store: Store, record: MonitorRecord, now: float) -> None:
-    """Count all buckets whose labels are complete at time ``now``, and write the version that is due.
+def adaptive_step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
+    """Count some buckets whose labels are complete at time ``now``, and write the version that is due.
 
-    Raises ``UnknownMonitor`` if the monitor is deleted in the meantime.
+    Returns False once all are counted and no version is due.
     """
-    standings = Standings(store.redis, store.keys, record)
-    going = True
-    while going:
-        move(store, record, now)
-        going = _step(store, record, standings, now)
-    move(store, record, now)
-    queue_events(store, record, standings)
-
-
-def _step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
-    """Count some buckets; False once all are counted and no version is due."""
     standing = standings.read()
     draft: MapRecord | None = None
     declined: NotFollowed | None = None
@@ -87,7 +74,7 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
             return None  # another process was faster
         if declined is not None:
             later = counted and counted.model_copy(update={"written_at": now})
-            return _refused(record, now_standing.model_copy(update={"adaptive": later}), declined, now)
+            return unwritten(record, now_standing.model_copy(update={"adaptive": later}), declined, now)
         if counted is None or champion is None:
             raise TypeError("without a level, it was declined")
         after = now_standing.model_copy(update={"adaptive": counted})
@@ -190,24 +177,7 @@ def _decided(
     now: float,
 ) -> StandingChange:
     """The change that counts the buckets and decides to move the alias to a version."""
-    occasion = Occasion(number=standing.versions + 1, reason="schedule")
-    data = data_of(record, champion=counted.in_force, challenger=draft.id, rows=counted.rows_since)
-    proposal = proposal_of(record, occasion, draft.id, data, champion.alias.revision, now)
-    level = level_of(counted).value
+    level, revision = level_of(counted).value, champion.alias.revision
     version = AdaptiveVersion(map=draft.id, at=at(now), level=level, rows=counted.rows, misses=counted.misses)
-    changes = {
-        "in_force": draft.id,
-        "level": level,
-        "rows_since": 0,
-        "written_at": now,
-        "versions": [*counted.versions, version][-MOST_VERSIONS:],
-    }
-    after = {"adaptive": counted.model_copy(update=changes), **moving(proposal)}
-    return StandingChange(standing.model_copy(update=after))
-
-
-def _refused(record: MonitorRecord, standing: Standing, declined: NotFollowed, now: float) -> StandingChange:
-    """The change if the level cannot follow the stream, or no version can be written."""
-    after = without_version(standing, now)
-    occasion = Occasion(number=after.versions, reason="schedule")
-    return refused(record, after, occasion, data_of(record, code=declined.code), declined.why, now)
+    adaptive, after = written(record, standing, counted, version, "schedule", revision, now, level=level)
+    return StandingChange(after.model_copy(update={"adaptive": adaptive}))

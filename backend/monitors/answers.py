@@ -125,16 +125,17 @@ def difference(
     return Difference(value=first, reference=other, difference=gap, interval=(min(low, gap), max(high, gap)))
 
 
-def label_rates_beside(here: Tally, there: Tally, level: float | None) -> Difference:
-    """The event rates, with Newcombe's interval (1998, method 10) of their difference."""
-    (rate, of_one), (other, of_other) = (_label_rate(tally, level) for tally in (here, there))
-    return difference(rate, other, of_one, of_other)
+def figures_beside(
+    figure: Callable[[Tally, float], tuple[float, Interval]], here: Tally, there: Tally, level: float | None
+) -> Difference:
+    """A figure of two sets of rows and their difference, with its interval at the ``level``; None without rows."""
 
+    def at(tally: Tally) -> tuple[float | None, Interval | None]:
+        value, ends = figure(tally, LEVEL if level is None else level) if len(tally) else (None, None)
+        return value, None if level is None else ends
 
-def mean_predictions_beside(here: Tally, there: Tally, level: float | None) -> Difference:
-    """The mean predictions, with the normal interval of their difference; the rows of a cell count at its mean."""
-    (mean, of_one), (other, of_other) = (_mean_prediction(tally, level) for tally in (here, there))
-    return difference(mean, other, of_one, of_other)
+    (first, of_one), (other, of_other) = at(here), at(there)
+    return difference(first, other, of_one, of_other)
 
 
 def shift(here: Tally, there: Tally) -> Shift | None:
@@ -156,24 +157,18 @@ def _by_cell(tally: Tally) -> Floats:
     return rows
 
 
-def _label_rate(tally: Tally, level: float | None) -> tuple[float | None, Interval | None]:
+def label_rate(tally: Tally, level: float) -> tuple[float, Interval]:
+    """The event rate, with Wilson's interval; that of a difference is Newcombe's (1998, method 10)."""
     n = len(tally)
-    if not n:
-        return None, None
     share = int(tally.rows[tally.keys & 1 == 1].sum()) / n
-    if level is None:
-        return share, None
     low, high = wilson(np.array([share]), np.array([float(n)]), level)
     return share, (float(low[0]), float(high[0]))
 
 
-def _mean_prediction(tally: Tally, level: float | None) -> tuple[float | None, Interval | None]:
+def mean_prediction(tally: Tally, level: float) -> tuple[float, Interval]:
+    """The mean prediction, with its normal interval; the rows of a cell count at its mean."""
     n = len(tally)
-    if not n:
-        return None, None
     mean = float(tally.p_sum.sum()) / n
-    if level is None:
-        return mean, None
     spread = math.sqrt(max(float((tally.p_sum**2 / tally.rows).sum()) / n - mean * mean, 0.0) / n)
     reach = float(ndtri((1.0 + level) / 2.0)) * spread
     return mean, (mean - reach, mean + reach)
@@ -373,8 +368,8 @@ class MonitorReader:
             **fields,
             rows=other.rows,
             measures=measures_beside(whole.measures, other.measures),
-            label_rate=label_rates_beside(tally, there, level),
-            mean_prediction=mean_predictions_beside(tally, there, level),
+            label_rate=figures_beside(label_rate, tally, there, level),
+            mean_prediction=figures_beside(mean_prediction, tally, there, level),
             shift=shift(tally, there),
             problem=None if whole.rows else "no comparison: the window has no labelled rows",
         )

@@ -26,6 +26,7 @@ from calibrant.monitoring.tally import FOLDS, Tally
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord
 from schemas.monitor_alarms import AuditEntry, Occasion, Proposal, RecalibrationData, Standing
+from schemas.monitor_online import AdaptiveStanding, OnlineStanding
 from schemas.monitors import MonitorRecord, WindowSpec
 
 # --- Fitting a challenger to rows of a window, and comparing it with the champion on held-out rows of the window
@@ -271,19 +272,14 @@ def moved(
             update={"applied": proposal.map}
         )  # evidence restarts here, and not again at the next check
     event = recalibrated(record, occasion, "monitor.recalibration.applied", data, now)
-    online = standing.online
-    if occasion.reason is not None and online is not None:
-        versions = [
-            stored.model_copy(update={"version": version}) if stored.map == proposal.map else stored
-            for stored in online.versions
-        ]
-        after = after.model_copy(update={"online": online.model_copy(update={"versions": versions})})
-    if occasion.reason is not None and standing.adaptive is not None:
-        levels = [
-            stored.model_copy(update={"version": version}) if stored.map == proposal.map else stored
-            for stored in standing.adaptive.versions
-        ]
-        after = after.model_copy(update={"adaptive": standing.adaptive.model_copy(update={"versions": levels})})
+    for name in ("online", "adaptive") if occasion.reason is not None else ():
+        progress: OnlineStanding | AdaptiveStanding | None = getattr(standing, name)
+        if progress is not None:
+            known = {"version": version}
+            versions = [
+                stored.model_copy(update=known if stored.map == proposal.map else {}) for stored in progress.versions
+            ]
+            after = after.model_copy(update={name: progress.model_copy(update={"versions": versions})})
     entries = [
         step_of(
             "alias-moved",

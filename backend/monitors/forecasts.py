@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from backend.kinds.distributions import distribution_record
-from backend.monitors.outcomes import WAITING_PREDICTION, Apply, Entries, Tallies, by_bucket, forecast_type
+from backend.monitors.outcomes import Apply, Countable, Entries, Tallies, by_bucket, waiting_entries, waiting_type
 from backend.monitors.readings import ReadingsCache, reading_of
 from backend.monitors.rows import Mask, Why, Whys
 from calibrant.core.batch import Integers
@@ -219,7 +219,7 @@ class ForecastMonitor:
     @property
     def layout(self) -> np.dtype[Any]:
         """The layout of entries."""
-        return forecast_type(self.width)
+        return waiting_type("values", "<f8", self.width)
 
     def check_labels(self, outcomes: Floats) -> Whys:
         """The reason for refusing each observed outcome; finite numbers are valid."""
@@ -251,9 +251,7 @@ class ForecastMonitor:
         self, values: Floats, times: Floats, base: Integers, random: np.random.Generator, _apply: Apply | None
     ) -> CountedForecasts:
         """Valid ``values (n, W)`` with their ``times (n,)`` and ``base (n,)``, group * ``FOLDS`` + fold."""
-        entries = np.zeros(len(times), self.layout)
-        entries["kind"], entries["time"], entries["values"] = WAITING_PREDICTION, times, values
-        entries["bucket"], entries["base"] = times // (self.body.bucket or MINUTE), base
+        entries = waiting_entries(self.layout, times, self.body.bucket or MINUTE, base=base, values=values)
         return CountedForecasts(entries, self, random)
 
     def waited(self, entries: Entries, random: np.random.Generator, _apply: Apply | None) -> CountedForecasts:
@@ -384,16 +382,11 @@ class ForecastMonitor:
 
 
 @dataclass(frozen=True)
-class CountedForecasts:
+class CountedForecasts(Countable):
     """Forecasts ready to be counted; ``random`` draws the bin of an outcome that equals tied quantiles."""
 
-    entries: Entries
     kind: ForecastMonitor
     random: np.random.Generator
-
-    def of(self, entries: Entries) -> CountedForecasts:
-        """Forecasts of the same monitor with these entries."""
-        return replace(self, entries=entries)
 
     def tallies(self, chosen: Mask, outcomes: Floats) -> Tallies:
         """The tallies of the chosen rows with their ``outcomes (n,)``, by time bucket. O(n W)."""
@@ -406,11 +399,6 @@ class CountedForecasts:
         return {
             bucket: (tally_of_bins(base[at], bins[at], scores[at]), None) for bucket, at in by_bucket(rows["bucket"])
         }
-
-    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
-        """Nothing: tallies of waiting rows are for estimates without labels, which regression does not have."""
-        del begin, end
-        return {}
 
 
 def _squared(std: Any) -> Any:

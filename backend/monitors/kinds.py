@@ -17,13 +17,15 @@ from backend.kinds.classes import map_record
 from backend.monitors.forecasts import ForecastMonitor
 from backend.monitors.outcomes import (
     PREDICTION,
-    WAITING_PREDICTION,
     Apply,
+    Countable,
     DecidedPredictions,
     Entries,
     Tallies,
     by_bucket,
     reduce_rows,
+    waiting_entries,
+    waiting_type,
 )
 from backend.monitors.readings import ReadingsCache, reading_of
 from backend.monitors.rows import Mask, Why, Whys, check_labels, check_predictions
@@ -58,30 +60,17 @@ from schemas.monitors import MonitorBody, MonitorRecord, RecalibrationSpec
 # --- Prediction sets of monitors, which wait for their labels as bits and are counted by whether they have them
 
 
-def set_type(n_classes: int) -> np.dtype[Any]:
-    """The layout of a waiting set of classes, one bit each; ``base`` is group * ``FOLDS`` + fold."""
-    members = ("members", "u1", ((n_classes + 7) // 8,))
-    return np.dtype([("kind", "u1"), ("bucket", "<u4"), ("time", "<f8"), ("base", "<u4"), members])
-
-
 def entries_of_sets(members: Floats, times: Floats, bucket: int, base: Integers) -> Entries:
     """The entries of sets ``(n, K)`` of 0 and 1 with their ``times`` and ``base (n,)``; ``bucket`` is in seconds."""
-    entries = np.zeros(len(times), set_type(members.shape[1]))
-    entries["kind"], entries["time"], entries["base"] = WAITING_PREDICTION, times, base
-    entries["bucket"], entries["members"] = times // bucket, np.packbits(members != 0.0, axis=1)
-    return entries
+    bits = np.packbits(members != 0.0, axis=1)
+    return waiting_entries(waiting_type("members", "u1", bits.shape[1]), times, bucket, base=base, members=bits)
 
 
 @dataclass(frozen=True)
-class CountedSets:
+class CountedSets(Countable):
     """Sets ready to be counted, as predictions of their ``nominal`` coverage of the event that they have the label."""
 
-    entries: Entries
     nominal: float
-
-    def of(self, entries: Entries) -> CountedSets:
-        """Sets of the same monitor with these entries."""
-        return replace(self, entries=entries)
 
     def tallies(self, chosen: Mask, labels: Floats) -> Tallies:
         """The tallies of the chosen rows with their ``labels (n,)``, by time bucket. O(n)."""
@@ -93,11 +82,6 @@ class CountedSets:
         p = np.full(len(rows), self.nominal)
         keys = ((rows["base"].astype(np.int64) * CELLS + place(p)) * 2 + covered).astype(np.uint32)
         return {bucket: (tally_of_keys(keys[at], p[at]), None) for bucket, at in by_bucket(rows["bucket"])}
-
-    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
-        """Nothing: tallies of waiting rows are for estimates without labels, which sets do not have."""
-        del begin, end
-        return {}
 
 
 # --- What the rows of a monitor are, by the kind of its predictions: how they are counted, measured and drawn
@@ -358,8 +342,8 @@ class SetMonitor(ClassMonitor):
 
     @property
     def layout(self) -> np.dtype[Any]:  # type: ignore[override]
-        """The layout of entries."""
-        return set_type(self.body.n_classes or 2)
+        """The layout of entries, with one bit for each class."""
+        return waiting_type("members", "u1", ((self.body.n_classes or 2) + 7) // 8)
 
     def example(self, most: int) -> str:
         """A set as it is sent, shortened if it has more than ``most`` classes."""

@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from backend.monitors.challengers import move
 from backend.monitors.definitions import target_of
 from backend.monitors.evidence import last_settled
-from backend.monitors.looks import queue_events
 from backend.monitors.online_maps import (
     NOW,
     OPTIONS,
@@ -21,9 +19,8 @@ from backend.monitors.online_maps import (
     read_state,
     started,
 )
-from backend.monitors.proposals import NotFollowed, data_of, moving, proposal_of, refused, without_version
+from backend.monitors.proposals import NotFollowed, unwritten, written
 from backend.monitors.windows import bucket_seconds, window_named, window_span
-from backend.store.chores import Chore, schedule
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMap
 from backend.store.keyspace import derived_id
@@ -34,8 +31,8 @@ from calibrant.core.errors import CalibrationError
 from calibrant.maps.calibration_map import CalibrationMap, load
 from schemas.aliases import AliasRecord
 from schemas.maps import MapRecord
-from schemas.monitor_alarms import Occasion, Standing
-from schemas.monitor_online import MOST_VERSIONS, OnlineReason, OnlineStanding, OnlineVersion
+from schemas.monitor_alarms import Standing
+from schemas.monitor_online import OnlineReason, OnlineStanding, OnlineVersion
 from schemas.monitors import MonitorRecord
 
 # --- One step: count buckets and, if it is time, decide on a version
@@ -45,36 +42,23 @@ from schemas.monitors import MonitorRecord
 # is moved afterwards, by whichever process finds the decision.
 
 
-def follow(store: Store, record: MonitorRecord, now: float) -> None:
-    """Count all buckets whose labels are complete at time ``now``, and write the versions that are due.
+def online_step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
+    """Count some buckets whose labels are complete at time ``now``, and write the version that is due.
 
-    Raises ``UnknownMonitor`` if the monitor is deleted in the meantime.
+    Returns False once all are counted.
     """
-    standings = Standings(store.redis, store.keys, record)
-    before, going = standings.read().online, True
-    while going:
-        move(store, record, now)
-        going = _step(store, record, standings, now)
-    move(store, record, now)
-    queue_events(store, record, standings)
-    if standings.read().online not in (None, before):  # the metrics are those of the last check
-        schedule(store.redis, Chore("look", store.keys.tenant, record.id))
-
-
-def _step(store: Store, record: MonitorRecord, standings: Standings, now: float) -> bool:
-    """Count some buckets; False once all are counted."""
     standing, states = standings.read_online()
     try:
         alias = _alias(store, record)
         before, force = _begun(store, record, standing, states, alias, now)
     except NotFollowed as declined:
-        why, code = declined.why, declined.code
+        reason_to_stop = declined
 
         def stop(record: MonitorRecord, now_standing: Standing) -> StandingChange | None:
             if not _unchanged(now_standing, standing):
                 return None
             # The map starts again after the pause.
-            return _refused(record, now_standing.model_copy(update={"online": None}), why, code, now)
+            return unwritten(record, now_standing.model_copy(update={"online": None}), reason_to_stop, now)
 
         return standings.change(stop) is None
     last = last_settled(record, now)
@@ -94,15 +78,14 @@ def _step(store: Store, record: MonitorRecord, standings: Standings, now: float)
         if not _unchanged(now_standing, standing):
             return None
         if failed is not None:
-            unwritten = replace(following, online=following.online.model_copy(update={"written_at": now}))
-            tried = now_standing.model_copy(update={"online": unwritten.online})
-            return replace(
-                _refused(record, tried, failed.detail, failed.code, now, failed=True), states=unwritten.states()
-            )
+            waiting = replace(following, online=following.online.model_copy(update={"written_at": now}))
+            tried = now_standing.model_copy(update={"online": waiting.online})
+            declined = NotFollowed(failed.detail, failed.code)
+            return replace(unwritten(record, tried, declined, now, failed=True), states=waiting.states())
         after = now_standing.model_copy(update={"online": following.online})
         if not more and reason is None and standing.asked:
-            why = "no labelled rows were counted since the last version"
-            return replace(_refused(record, after, why, "no-new-rows", now), states=following.states())
+            unchanged = NotFollowed("no labelled rows were counted since the last version", "no-new-rows")
+            return replace(unwritten(record, after, unchanged, now), states=following.states())
         if draft is None or reason is None:
             return StandingChange(after, states=following.states())
         return decided(record, now_standing, following, draft, reason, alias, now)
@@ -228,34 +211,10 @@ def decided(
 ) -> StandingChange:
     """The change that counts the buckets and decides to move the alias to a version."""
     online = following.online
-    occasion = Occasion(number=standing.versions + 1, reason=reason)
-    data = data_of(
-        record,
-        champion=online.in_force,
-        challenger=draft.id,
-        gain=online.log_e / online.rows_since,
-        rows=online.rows_since,
-    )
-    proposal = proposal_of(record, occasion, draft.id, data, None if alias is None else alias.revision, now)
     version = OnlineVersion(map=draft.id, at=at(now), reason=reason, rounds=online.rounds, rows=online.rows)
-    changes: dict[str, object] = {
-        "in_force": draft.id,
-        "log_e": 0.0,
-        "rows_since": 0,
-        "written_at": now,
-        "versions": [*online.versions, version][-MOST_VERSIONS:],
-    }
+    revision, gain = None if alias is None else alias.revision, online.log_e / online.rows_since
+    online, after = written(record, standing, online, version, reason, revision, now, gain=gain, log_e=0.0)
     from_here_on = math.floor(now / bucket_seconds(record)) + 1
     versions = {**following.made, from_here_on: dumped(following.state)}
-    written = replace(following, online=online.model_copy(update=changes), made=versions)
-    after = standing.model_copy(update={"online": written.online, **moving(proposal)})
-    return StandingChange(after, states=written.states())
-
-
-def _refused(
-    record: MonitorRecord, standing: Standing, why: str, code: str, now: float, *, failed: bool = False
-) -> StandingChange:
-    """The change if the map cannot follow the stream, or no version can be written."""
-    after = without_version(standing, now)
-    occasion = standing.asked[0] if standing.asked else Occasion(number=after.versions, reason="schedule")
-    return refused(record, after, occasion, data_of(record, code=code), why, now, failed=failed)
+    states = replace(following, online=online, made=versions).states()
+    return StandingChange(after.model_copy(update={"online": online}), states=states)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,10 +44,9 @@ LABEL = np.dtype([("kind", "u1"), ("label", "<u4"), ("time", "<f8")])
 OUTCOME = np.dtype([("kind", "u1"), ("label", "<f8"), ("time", "<f8")])
 
 
-def forecast_type(width: int) -> np.dtype[Any]:
-    """The layout of a waiting forecast with this number of values; ``base`` is group * ``FOLDS`` + fold."""
-    fields = [("kind", "u1"), ("bucket", "<u4"), ("time", "<f8"), ("base", "<u4"), ("values", "<f8", (width,))]
-    return np.dtype(fields)
+def waiting_type(name: str, values: str, width: int) -> np.dtype[Any]:
+    """The layout of a waiting prediction that is not one number; ``base`` is group * ``FOLDS`` + fold."""
+    return np.dtype([("kind", "u1"), ("bucket", "<u4"), ("time", "<f8"), ("base", "<u4"), (name, values, (width,))])
 
 
 #: ``(n,)`` of a structured type.
@@ -170,11 +169,38 @@ def _event(values: Floats, reduction: str) -> tuple[Floats, Integers]:
 Tallies = dict[int, tuple[Tally, Tally | None]]
 
 
+def waiting_entries(layout: np.dtype[Any], times: Floats, bucket: int, **fields: Any) -> Entries:
+    """Waiting predictions with their ``times (n,)`` and other ``fields``; ``bucket`` is in seconds."""
+    entries = np.zeros(len(times), layout)
+    fields |= {"kind": WAITING_PREDICTION, "time": times, "bucket": times // bucket}
+    for name, values in fields.items():
+        entries[name] = values
+    return entries
+
+
 @dataclass(frozen=True)
-class DecidedPredictions:
-    """``entries (n,)`` have the type of waiting predictions, whether they wait or not."""
+class Countable:
+    """Predictions ready to be counted: ``entries (n,)`` are waiting predictions, whether they wait or not."""
 
     entries: Entries
+
+    def of(self, entries: Entries) -> Self:
+        """Predictions of the same monitor with these entries."""
+        return replace(self, entries=entries)
+
+    def tallies(self, chosen: Mask, labels: Any) -> Tallies:
+        """The tallies of the chosen rows with their labels, by time bucket."""
+        raise NotImplementedError
+
+    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:  # noqa: ARG002 - for those that are estimated
+        """The tallies of the rows that begin or end to wait for a label; empty if nothing is estimated without."""
+        return {}
+
+
+@dataclass(frozen=True)
+class DecidedPredictions(Countable):
+    """Predictions of one event each."""
+
     mapped: bool
 
     @classmethod
@@ -183,19 +209,13 @@ class DecidedPredictions:
 
         ``bucket`` is in seconds.
         """
-        entries = np.zeros(len(times), PREDICTION)
-        entries["kind"], entries["time"] = WAITING_PREDICTION, times
-        entries["bucket"] = times // bucket
-        entries["p"], entries["event"], entries["key"] = reduced.p, reduced.event, _keys(base, reduced.p)
+        own = {"p": reduced.p, "event": reduced.event, "key": _keys(base, reduced.p)}
+        entries = waiting_entries(PREDICTION, times, bucket, **own)
         if reduced.raw_p is None or reduced.raw_event is None:
             return cls(entries, mapped=False)
         entries["raw_p"], entries["raw_event"] = reduced.raw_p, reduced.raw_event
         entries["raw_key"] = _keys(base, reduced.raw_p)
         return cls(entries, mapped=True)
-
-    def of(self, entries: Entries) -> DecidedPredictions:
-        """Predictions of the same monitor with these entries."""
-        return replace(self, entries=entries)
 
     def tallies(self, chosen: Mask, labels: Integers) -> Tallies:
         """The tallies of the chosen rows with their ``labels (n,)``, by time bucket. O(n log n)."""
@@ -241,23 +261,6 @@ def _keys(base: Integers, p: Floats) -> npt.NDArray[np.uint32]:
 # --- The outcome of rows; pure functions of the stored entries
 #
 # For each id the first prediction and the first label count. A row with both counts as both at once.
-
-
-class Countable(Protocol):
-    """Predictions ready to be counted: ``DecidedPredictions``, or the forecasts of a monitor of regression."""
-
-    @property
-    def entries(self) -> Entries:
-        """Waiting predictions ``(n,)``, whether they wait or not."""
-
-    def of(self, entries: Entries) -> Countable:
-        """Predictions of the same monitor with these entries."""
-
-    def tallies(self, chosen: Mask, labels: Any) -> Tallies:
-        """The tallies of the chosen rows with their labels, by time bucket."""
-
-    def waiting(self, begin: Mask, end: Mask) -> dict[int, Tally]:
-        """The tallies of the rows that begin or end to wait for a label, by time bucket."""
 
 
 class RowOutcome(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.definitions import target_of
@@ -10,6 +10,14 @@ from backend.store.clock import at
 from backend.store.keyspace import derived_id
 from backend.store.monitors.standings import StandingChange
 from schemas.monitor_alarms import AuditAction, Occasion, Proposal, RecalibrationData, RecalibrationType, Standing
+from schemas.monitor_online import (
+    MOST_VERSIONS,
+    AdaptiveStanding,
+    AdaptiveVersion,
+    OnlineReason,
+    OnlineStanding,
+    OnlineVersion,
+)
 from schemas.monitors import MonitorRecord
 
 
@@ -48,10 +56,30 @@ def proposal_of(
     )
 
 
-def moving(proposal: Proposal) -> dict[str, object]:
-    """The fields of a standing whose policy has decided to move the alias to a version that it wrote."""
-    of_version = {"versions": proposal.occasion.number, "asked": []}
-    return of_version | {"moving": proposal, "moved_by": None, "moved_for": None}
+#: The progress of a policy that follows the stream.
+Progress = TypeVar("Progress", OnlineStanding, AdaptiveStanding)
+
+
+def written(
+    record: MonitorRecord,
+    standing: Standing,
+    progress: Progress,
+    version: OnlineVersion | AdaptiveVersion,
+    reason: OnlineReason,
+    revision: int | None,
+    now: float,
+    *,
+    gain: float | None = None,
+    **changes: Any,
+) -> tuple[Progress, Standing]:
+    """The progress with a new version and other ``changes``, and the standing with the decision to move the alias."""
+    occasion = Occasion(number=standing.versions + 1, reason=reason)
+    data = data_of(record, champion=progress.in_force, challenger=version.map, gain=gain, rows=progress.rows_since)
+    proposal = proposal_of(record, occasion, version.map, data, revision, now)
+    versions = [*progress.versions, version][-MOST_VERSIONS:]
+    changes |= {"in_force": version.map, "rows_since": 0, "written_at": now, "versions": versions}
+    decision = {"versions": occasion.number, "asked": [], "moving": proposal, "moved_by": None, "moved_for": None}
+    return progress.model_copy(update=changes), standing.model_copy(update=decision)
 
 
 def refused(
@@ -71,6 +99,12 @@ def refused(
     return StandingChange(standing, [event], [step_of(action, now, occasion, data, detail=why)])
 
 
-def without_version(standing: Standing, now: float) -> Standing:
-    """The standing after a version that was not written, which counts as one."""
-    return standing.model_copy(update={"asked": [], "versions": standing.versions + 1, "last_asked": now})
+def unwritten(
+    record: MonitorRecord, standing: Standing, declined: NotFollowed, now: float, *, failed: bool = False
+) -> StandingChange:
+    """The change if a policy cannot follow the stream, or writing its version ``failed``, which counts as one."""
+    number = standing.versions + 1
+    after = standing.model_copy(update={"asked": [], "versions": number, "last_asked": now})
+    asked = standing.asked if record.recalibration.policy == "online" else []
+    occasion = asked[0] if asked else Occasion(number=number, reason="schedule")
+    return refused(record, after, occasion, data_of(record, code=declined.code), declined.why, now, failed=failed)

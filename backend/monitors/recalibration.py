@@ -11,7 +11,7 @@ from redis import Redis
 from scipy.special import ndtri
 
 from backend.kinds.classes import record_without_fit
-from backend.monitors.adaptive import follow_level
+from backend.monitors.adaptive import adaptive_step
 from backend.monitors.alarms import recalibrated, step_of
 from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.challengers import Challenge, challenge, move, opponent, tags_of
@@ -19,12 +19,12 @@ from backend.monitors.class_shift import OF_ROWS, SampledMonitor
 from backend.monitors.definitions import target_of
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.looks import evidence_since, queue_events, rested, rows_between
-from backend.monitors.online import follow
+from backend.monitors.online import online_step
 from backend.monitors.proposals import data_of, proposal_of, refused
 from backend.monitors.windows import window_named
 from backend.settings import shared_setting
 from backend.store.budget import Quotas, budget_of, default_maps
-from backend.store.chores import Chore
+from backend.store.chores import Chore, schedule
 from backend.store.clock import at
 from backend.store.errors import QuotaExceeded, UnknownAlias, UnknownMonitor
 from backend.store.keyspace import Keyspace, derived_id
@@ -143,18 +143,21 @@ def most_maps(redis: Redis) -> int:
 def recalibrate_at(store: Store, record: MonitorRecord, now: float) -> None:
     """Process them at time ``now``; raises ``UnknownMonitor`` if the monitor is deleted in the meantime."""
     store = store.by(author_of(record))
-    if record.recalibration.policy == "online":
-        follow(store, record, now)
-        return
-    if record.recalibration.policy == "adaptive":
-        follow_level(store, record, now)
-        return
-    standings = Standings(store.redis, store.keys, record)
-    standing = standings.read()
-    for occasion in standing.asked:
+    standings, step = Standings(store.redis, store.keys, record), _STEPS.get(record.recalibration.policy)
+    standing, unfinished = standings.read(), step is not None
+    while step is not None and unfinished:
+        move(store, record, now)
+        unfinished = step(store, record, standings, now)
+    for occasion in standing.asked if step is None else ():
         _see_to(store, record, standings, occasion, now)
     move(store, record, now)
     queue_events(store, record, standings)
+    if standings.read().online not in (None, standing.online):  # the metrics are those of the last check
+        schedule(store.redis, Chore("look", store.keys.tenant, record.id))
+
+
+#: The steps of policies that follow the stream; each returns whether another step is needed.
+_STEPS = {"online": online_step, "adaptive": adaptive_step}
 
 
 def _see_to(store: Store, record: MonitorRecord, standings: Standings, occasion: Occasion, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Generic, TypeVar
@@ -376,30 +376,34 @@ class Gatherer:
 
     def _passing(self, series: str, numbers: Sequence[int], versions: Sequence[Version]) -> Gathered:
         """The rows of more buckets than the cache holds, added up while they are read."""
-        cells, groups, delays = np.zeros((2, WIDTH)), [], np.zeros(DELAY_BINS, dtype=np.int64)
-        for start in range(0, len(numbers), _MOST_KEPT):
-            some = numbers[start : start + _MOST_KEPT]
-            parts = [part for tail in self._buckets.tails(series, [(b, 0) for b in some]) for part in tail.parts]
-            leaf = leaf_of(0, parts)
-            cells += leaf.cells
-            if leaf.groups is not None:
-                groups.append(leaf.groups)
-            if series in TIMED:
-                for counted in self._buckets.counts_of(some, series):
-                    delays += _delays(counted)
-        return _gathered(cells, groups, delays if series in TIMED else None, versions)
+
+        def leaves() -> Iterator[Leaf]:
+            for start in range(0, len(numbers), _MOST_KEPT):
+                some = numbers[start : start + _MOST_KEPT]
+                tails = self._buckets.tails(series, [(bucket, 0) for bucket in some])
+                leaf = leaf_of(0, [part for tail in tails for part in tail.parts])
+                counts = self._buckets.counts_of(some, series) if series in TIMED else []
+                yield replace(leaf, delays=sum(map(_delays, counts), np.zeros(DELAY_BINS, dtype=np.int64)))
+
+        return added(leaves(), versions, timed=series in TIMED)
 
 
-def added(leaves: Sequence[Leaf], versions: Sequence[Version], *, timed: bool) -> Gathered:
+def added(leaves: Iterable[Leaf], versions: Sequence[Version], *, timed: bool) -> Gathered:
     """The sum of several leaves."""
-    cells = np.zeros((2, WIDTH))
-    delays = np.zeros(DELAY_BINS, dtype=np.int64)
+    cells, groups, delays = np.zeros((2, WIDTH)), [], np.zeros(DELAY_BINS, dtype=np.int64)
     for leaf in leaves:
         cells += leaf.cells
+        if leaf.groups is not None:
+            groups.append(leaf.groups)
         if leaf.delays is not None:
             delays += leaf.delays
-    return _gathered(
-        cells, [leaf.groups for leaf in leaves if leaf.groups is not None], delays if timed else None, versions
+    return Gathered(
+        tally_of_cells(cells),
+        groups_together(groups) if groups else None,
+        sum(version.predictions for version in versions),
+        sum(version.joined for version in versions),
+        sum(version.expired for version in versions),
+        {field: n for field, n in zip(DELAY_FIELDS, delays.tolist(), strict=True) if n} if timed else None,
     )
 
 
@@ -415,20 +419,6 @@ def joined(rows: Gathered, other: Gathered) -> Gathered:
         rows.joined + other.joined,
         rows.expired + other.expired,
         dict(delays),
-    )
-
-
-def _gathered(cells: Floats, groups: Sequence[Tally], delays: Delays | None, versions: Sequence[Version]) -> Gathered:
-    delay_counts = (
-        None if delays is None else {field: int(n) for field, n in zip(DELAY_FIELDS, delays.tolist(), strict=True) if n}
-    )
-    return Gathered(
-        tally_of_cells(cells),
-        groups_together(groups) if groups else None,
-        sum(version.predictions for version in versions),
-        sum(version.joined for version in versions),
-        sum(version.expired for version in versions),
-        delay_counts,
     )
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from calibrant.diagrams.forecasts import drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions.evaluation import read_rows
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.forecasts import ForecastRows, read_forecasts
 from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.plots.canvas import Caption, Drawn, Format, Theme
 from calibrant.plots.diagram import draw

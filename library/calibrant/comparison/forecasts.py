@@ -20,8 +20,7 @@ from calibrant.core.options import plain
 from calibrant.core.results import Framed, Table, interval_of, n_rows, plain_json
 from calibrant.distributions import scores
 from calibrant.distributions.evaluation import read_rows
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.forecasts import FIELDS, ForecastRows, Forecasts, read_forecasts, read_observed
 from calibrant.distributions.maps.tables import interval_of as intervals_of
 from calibrant.distributions.maps.tables import quantiles_of
 from calibrant.distributions.measures import MeasuredForecasts

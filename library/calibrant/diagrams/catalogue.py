@@ -14,10 +14,9 @@ from calibrant.core.errors import UnknownDiagram
 from calibrant.core.options import Catalogue, Option, read_entries, read_values
 from calibrant.core.reductions import Event
 from calibrant.diagrams.clinical import FLEXIBLE, calibration_belt, calibration_curve
-from calibrant.diagrams.corp import corp
 from calibrant.diagrams.cumulative import ks_graphs
 from calibrant.diagrams.diagram import Diagram, DiagramRequest, Picture, Runs, no_intervals
-from calibrant.diagrams.fitted import fitted_curve
+from calibrant.diagrams.fitted import corp, fitted_curve
 from calibrant.diagrams.reliability import MAX_BARS, RARE, logit_reliability, reliability
 from calibrant.measures.fitted import EVALUATORS, fit_options
 from calibrant.measures.intervals import Resampling

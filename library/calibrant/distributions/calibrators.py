@@ -28,9 +28,9 @@ from calibrant.distributions.cross_fitting import (
     held_out_gain,
     sample,
 )
-from calibrant.distributions.forecast_rows import ForecastRows
 from calibrant.distributions.forecasts import (
     ForecastKind,
+    ForecastRows,
     Forecasts,
     check_levels,
     read_forecasts,

@@ -18,8 +18,7 @@ from calibrant.core.options import plain, read_seed
 from calibrant.core.progress import step
 from calibrant.core.results import ByMeasure, Framed, Table, WithRows, above, counted, n_rows
 from calibrant.distributions.conditional import read_covariate
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import read_forecasts, read_observed
+from calibrant.distributions.forecasts import ForecastRows, read_forecasts, read_observed
 from calibrant.distributions.measures import (
     MeasuredForecasts,
     Requests,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from calibrant.core.arrays import Compared, array_of, levels_of
-from calibrant.core.batch import Integers, read_numbers
-from calibrant.core.cells import Floats
+from calibrant.core.batch import Fractional, Integers, read_numbers
+from calibrant.core.cells import Floats, WeightsKind
 from calibrant.core.choices import ForecastKind as ForecastKind
 from calibrant.core.errors import (
     CalibrationError,
@@ -285,3 +285,48 @@ def _ascending(table: Floats, pointer: str) -> tuple[Floats, int]:
     crossed: npt.NDArray[np.bool_] = np.any(drop > CROSSING * size, axis=1)
     refuse(crossed, pointer, "must not be below a quantile at a lower level", CrossingQuantiles)
     return np.maximum.accumulate(table, axis=1), int((drop > 0.0).any(axis=1).sum())
+
+
+# --- Forecasts with the columns that come with them, before an evaluation or a fit checks them
+
+#: The columns of forecasts with a name for each row.
+NAMED_COLUMNS = ("groups", "clusters", "by", "times")
+
+
+@dataclass(frozen=True)
+class ForecastRows:
+    """Checked forecasts ``(n,)`` and their columns, which are checked when they are used; None for missing ones.
+
+    ``known`` has when each outcome became known, or "". ``others`` are other forecasts of the same outcomes by name,
+    which an evaluation compares.
+    """
+
+    forecasts: Forecasts
+    observed: Any = None
+    weights: Any = None
+    weights_kind: WeightsKind | Fractional = "importance"
+    groups: Sequence[str] | None = None
+    clusters: Sequence[str] | None = None
+    by: Sequence[str] | None = None
+    times: Sequence[str] | None = None
+    known: Sequence[str] | None = None
+    others: Mapping[str, Forecasts] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.forecasts)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that there are."""
+        return [name for name in ("observed", "weights", *NAMED_COLUMNS) if getattr(self, name) is not None]
+
+    def taken(self, chosen: npt.NDArray[np.bool_]) -> Self:
+        """Return the chosen rows."""
+        numbers = {name: getattr(self, name) for name in ("observed", "weights")}
+        taken: dict[str, Any] = {name: None if own is None else own[chosen] for name, own in numbers.items()}
+        taken |= {name: self._texts(name, chosen) for name in (*NAMED_COLUMNS, "known")}
+        return replace(self, forecasts=self.forecasts.take(np.flatnonzero(chosen)), **taken)
+
+    def _texts(self, name: str, chosen: npt.NDArray[np.bool_]) -> list[str] | None:
+        texts = getattr(self, name)
+        return None if texts is None else [text for text, is_chosen in zip(texts, chosen, strict=True) if is_chosen]

@@ -11,8 +11,7 @@ from calibrant.core.batch import Integers
 from calibrant.core.cells import Floats, WeightsKind, take
 from calibrant.core.digest import rows_digest
 from calibrant.core.errors import InvalidOption
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import Forecasts
+from calibrant.distributions.forecasts import ForecastRows, Forecasts
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.distributions.maps.tables import table_of

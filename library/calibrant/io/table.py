@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
-from calibrant.distributions.forecast_rows import ForecastRows
+from calibrant.distributions.forecasts import ForecastRows
 from calibrant.io.errors import Field, UnclearColumns, UnmatchedArrays
 
 # --- The sheet that a file is read into

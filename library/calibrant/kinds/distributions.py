@@ -19,8 +19,14 @@ from calibrant.diagrams.forecasts import drawing_seconds, drawn, read_distributi
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionFitting
 from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
-from calibrant.distributions.forecast_rows import NAMES, ForecastRows
-from calibrant.distributions.forecasts import FIELDS, Forecasts, read_forecasts, read_observed
+from calibrant.distributions.forecasts import (
+    FIELDS,
+    NAMED_COLUMNS,
+    ForecastRows,
+    Forecasts,
+    read_forecasts,
+    read_observed,
+)
 from calibrant.distributions.maps import trial
 from calibrant.distributions.maps.combined import groups_of
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
@@ -59,7 +65,7 @@ def check_arrays(
         raise InvalidField.at("", "has no forecasts; send mean and variance, quantiles, samples, or lower and upper")
     arguments |= {name: value for name, value in (("levels", levels), ("level", level)) if value is not None}
     forecasts = read_forecasts(**arguments)
-    n, names = len(forecasts), {name: arrays[name] for name in NAMES if name in arrays}
+    n, names = len(forecasts), {name: arrays[name] for name in NAMED_COLUMNS if name in arrays}
     for name, values in names.items():
         if values.ndim != 1:
             raise WrongShape.at(f"/{name}", "must be (n,)")
@@ -79,7 +85,7 @@ def arrays_of(rows: ForecastRows, sent: Mapping[str, Array]) -> dict[str, Array]
     own = {name: sent.get(name, rows.forecasts[name]) for name in rows.forecasts if name not in ("levels", "level")}
     own |= {name: getattr(rows, name) for name in ("observed", "weights") if name in rows.columns}
     numbers = {name: np.asarray(values, np.float64) for name, values in own.items()}
-    return numbers | {name: sent[name] for name in NAMES if name in sent}
+    return numbers | {name: sent[name] for name in NAMED_COLUMNS if name in sent}
 
 
 # --- Evaluations

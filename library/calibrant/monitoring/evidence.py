@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 from scipy.special import expit
@@ -18,9 +18,10 @@ from calibrant.monitoring.tally import CELLS, Integers, Tally
 
 # --- The alternatives: a fixed set of shifts of the log-odds, on fixed blocks of the grid
 
-#: Sizes of shifts in log-odds, in steps of a factor of 2: growth is at least 0.83 of that of the exact size.
-_SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
-_PART_SIZES = _SIZES[1:]
+#: Sizes of shifts in log-odds, or in predicted standard deviations and their logarithm, in steps of a factor of 2:
+#: growth is at least 0.83 of that of the exact size.
+SIZES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
+_PART_SIZES = SIZES[1:]
 #: Directions of (level, spread).
 _DIRECTIONS = 12
 #: Numbers of parts of the grid that are shifted separately, and fractions of the grid at both ends.
@@ -34,18 +35,37 @@ _FARTHEST = 6.0
 
 
 @dataclass(frozen=True)
-class LogitShift:
-    """An alternative to calibration: the log-odds of the outcome are those of the prediction plus a shift.
-
-    ``line``: the shift is ``delta + spread * logit(p) / 2``, with the logit clipped at 6. ``curve``:
-    ``delta * (|logit(p)| - 1) / 2``. ``part``: ``delta`` for predictions from ``low`` to ``high``.
-    """
+class Alternative:
+    """An error that the test bets on: a shift of all predictions, or of the part from ``low`` to ``high``."""
 
     shape: ErrorShape
     delta: float
     spread: float = 0.0
     low: float = 0.0
     high: float = 1.0
+
+    @classmethod
+    def lines(cls) -> list[Self]:
+        """Return the alternatives of all directions of (level, spread) and all sizes."""
+        turns = np.arange(_DIRECTIONS) * (2.0 * np.pi / _DIRECTIONS)
+        return [
+            cls("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9))
+            for turn in turns.tolist()
+            for size in SIZES
+        ]
+
+    def message(self) -> str:
+        """Return a description of the error."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LogitShift(Alternative):
+    """An alternative to calibration: the log-odds of the outcome are those of the prediction plus a shift.
+
+    ``line``: the shift is ``delta + spread * logit(p) / 2``, with the logit clipped at 6. ``curve``:
+    ``delta * (|logit(p)| - 1) / 2``. ``part``: ``delta`` for predictions from ``low`` to ``high``.
+    """
 
     def at(self, p: Floats) -> Floats:
         """Return the shift at each p inside (0, 1)."""
@@ -142,17 +162,11 @@ def _edge(share: Floats) -> Floats:
 
 
 def _families() -> tuple[list[LogitShift], ...]:
-    turns = np.arange(_DIRECTIONS) * (2.0 * np.pi / _DIRECTIONS)
-    lines = [
-        LogitShift("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9))
-        for turn in turns.tolist()
-        for size in _SIZES
-    ]
-    curves = [LogitShift("curve", sign * size) for size in _SIZES for sign in (1.0, -1.0)]
+    curves = [LogitShift("curve", sign * size) for size in SIZES for sign in (1.0, -1.0)]
     coarse = [shift for pieces in _COARSE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
     ends = [shift for share in _ENDS for ends in ((0.0, share), (1.0 - share, 1.0)) for shift in _parts(np.array(ends))]
     fine = [shift for pieces in _FINE for shift in _parts(np.linspace(0.0, 1.0, pieces + 1))]
-    return lines, curves, coarse, ends, fine
+    return LogitShift.lines(), curves, coarse, ends, fine
 
 
 def _parts(shares: Floats) -> list[LogitShift]:
@@ -198,22 +212,6 @@ def _parts(shares: Floats) -> list[LogitShift]:
 _FIRST, _FLAT = 0.5, 8
 #: The sum of 1 / (k log^2 k) over integers k >= _FLAT: that from 2 on minus the terms before.
 _WHOLE = 2.1097428012368919745 - sum(1.0 / (k * math.log(k) ** 2) for k in range(2, _FLAT))
-
-
-class Alternative(Protocol):
-    """An error that the test bets on, with its description."""
-
-    @property
-    def shape(self) -> ErrorShape: ...  # noqa: D102
-    @property
-    def delta(self) -> float: ...  # noqa: D102
-    @property
-    def spread(self) -> float: ...  # noqa: D102
-    @property
-    def low(self) -> float: ...  # noqa: D102
-    @property
-    def high(self) -> float: ...  # noqa: D102
-    def message(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -39,7 +39,7 @@ from calibrant.distributions.maps.levels import LevelMap
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES, DistributionMeasure
 from calibrant.measures.measure import MeasureResult
 from calibrant.monitoring.event_tally import Gain, check_groups, gain_of, numbered, read_folds, renumbered
-from calibrant.monitoring.evidence import Evidence, evidence
+from calibrant.monitoring.evidence import SIZES, Alternative, Evidence, evidence
 from calibrant.monitoring.tally import CELLS, FOLDS, Counts, Keys, Tally, gathered, merged
 
 # --- The bins of a tally: between consecutive levels
@@ -473,25 +473,17 @@ def histogram(tally: PitTally) -> PitDensity:
 # any order is a martingale: exp(sum counts log(q / p)). The mixture over alternatives and starts is that of
 # ``calibrant.monitoring.evidence``.
 
-#: Sizes of alternatives, in predicted standard deviations or their logarithm, and their directions.
-_SIZES, _DIRECTIONS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8), 12
 #: Numbers of parts of the levels that get more or fewer outcomes, and the weight of all of them.
 _PARTS, _PARTS_WEIGHT = (2, 4, 8), 0.3
 
 
 @dataclass(frozen=True)
-class PitShift:
+class PitShift(Alternative):
     """An alternative to calibration.
 
     ``line``: the normal score of the transform has mean ``delta`` and standard deviation exp(``spread``). ``part``: the
     odds of a transform from ``low`` to ``high`` are multiplied by exp(``delta``).
     """
-
-    shape: Literal["line", "part"]
-    delta: float
-    spread: float = 0.0
-    low: float = 0.0
-    high: float = 1.0
 
     def message(self) -> str:
         """Return a description of the shift.
@@ -520,18 +512,14 @@ def _alternatives(levels: tuple[float, ...]) -> tuple[tuple[PitShift, ...], Floa
     """Return the J alternatives, the logarithms of their weights ``(J,)``, and of their bets ``(J, L + 1)``."""
     edges = np.array([0.0, *levels, 1.0])
     p, z = np.diff(edges), ndtri(edges)
-    lines, parts = [], []
-    bets: list[Floats] = []
-    for turn in (np.arange(_DIRECTIONS) * (2.0 * np.pi / _DIRECTIONS)).tolist():
-        for size in _SIZES:
-            lines.append(PitShift("line", round(size * math.cos(turn), 9), round(size * math.sin(turn), 9)))
-            bets.append(np.diff(ndtr((z - lines[-1].delta) * math.exp(-lines[-1].spread))))
+    lines, parts = PitShift.lines(), []
+    bets = [np.diff(ndtr((z - line.delta) * math.exp(-line.spread))) for line in lines]
     middle = (edges[1:] + edges[:-1]) / 2.0
     for low, high in (pair for n in _PARTS for pair in pairwise(np.linspace(0.0, 1.0, n + 1).tolist())):
         inside = (middle > low) & (middle < high)
         if inside.all() or not inside.any():
             continue
-        for delta in (sign * size for size in _SIZES[2:] for sign in (1.0, -1.0)):
+        for delta in (sign * size for size in SIZES[2:] for sign in (1.0, -1.0)):
             parts.append(PitShift("part", delta, low=low, high=high))
             bets.append(p * np.exp(delta * inside))
     table = np.stack(bets)

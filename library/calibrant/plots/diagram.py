@@ -20,9 +20,7 @@ from calibrant.plots.canvas import (
     shortened,
 )
 from calibrant.plots.canvas import width as width_of
-from calibrant.plots.clinical import BELT, CURVE
-from calibrant.plots.corp import CORP
-from calibrant.plots.fitted import FITTED
+from calibrant.plots.fitted import BELT, CORP, CURVE, FITTED
 from calibrant.plots.forecasts import FORECAST_PLOTS, fan_of
 from calibrant.plots.ks import KS, four_graphs, two_graphs
 from calibrant.plots.logit import LOGIT, RARE_EVENT

@@ -18,8 +18,7 @@ from calibrant.core.inputs import Rows, read_rows, reduction_by_name, rows_of_mo
 from calibrant.core.results import n_rows, write_text
 from calibrant.core.version import __version__
 from calibrant.decisions.thresholds import criterion_in
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import read_forecasts, read_observed
+from calibrant.distributions.forecasts import ForecastRows, read_forecasts, read_observed
 from calibrant.distributions.maps.distribution_map import DistributionMap, Support
 from calibrant.distributions.maps.scales import ForecastScale
 from calibrant.kinds.distributions import ForecastReport

@@ -357,28 +357,46 @@ class ClassReport:
         if self.of_groups is not None:
             with step(1, 3):
                 sections = joined(sections, self.of_groups.document(rows, device))
-        drawn = None if self.restricted else group_diagrams(rows)
-        sections |= {} if drawn is None else {"group_diagrams": drawn}
+        sections |= self.sections(rows)
+        report(1, 1, "done")
+        return sections
+
+    def sections(self, rows: CheckedBatch) -> dict[str, Any]:
+        """Return the sections beside the evaluations, which need no options of measures."""
+        whole, drawn = self.whole, None if self.restricted else group_diagrams(rows)
+        sections = {} if drawn is None else {"group_diagrams": drawn}
         if self.recommends:
             from calibrant.reports.advice import recommended_map
 
             report(2, 3, "recommendation")
             sections["recommendation"] = recommended_map(rows.batch, rows.reduction, seed=self.seed).to_document()
-        if self.whole.sets is not None:
+        if whole.sets is not None:
             report(2, 3, "prediction sets")
-            sections["sets"] = sets_document(self.whole.sets, rows, self.seed)
-        if self.whole.grades:
+            sections["sets"] = sets_document(whole.sets, rows, self.seed)
+        if whole.grades:
             sections["grades"] = grades_document(rows.batch, rows.names)
-        if self.whole.criterion is not None:
-            level = self.whole.evaluation.resampling.level
-            sections["decisions"] = decisions_document(
-                {"model": rows.batch}, rows.reduction, self.whole.criterion, level, self.seed
-            )
+        if whole.criterion is not None:
+            level, models = whole.evaluation.resampling.level, {"model": rows.batch}
+            sections["decisions"] = decisions_document(models, rows.reduction, whole.criterion, level, self.seed)
         if rows.batch.predictions.features is not None:
             report(2, 3, "segments")
             sections |= segments_fields(rows.batch, rows.reduction, seed=self.seed, restricted=self.restricted)
-        report(1, 1, "done")
         return sections
+
+
+def model_sections(
+    models: Mapping[str, Batch],
+    reduction: str,
+    criterion: ThresholdCriterion | None,
+    level: float | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the sections of a report of models beside their comparison as plain JSON."""
+    drawn = model_diagrams(models, reduction)
+    sections = {} if drawn is None else {"model_diagrams": drawn}
+    if criterion is not None:
+        sections["decisions"] = decisions_document(models, reduction, criterion, level, seed)
+    return sections
 
 
 @dataclass(frozen=True)
@@ -409,13 +427,10 @@ class ModelReport:
     def document(self, rows: CheckedBatch, device: str = "cpu") -> dict[str, Any]:
         """Return the comparison and the ``model_diagrams`` as plain JSON."""
         comparison = comparison_document(self.task.run(rows, device=device), {})
-        drawn = model_diagrams(self.task.models, rows.reduction)
-        comparison |= {} if drawn is None else {"model_diagrams": drawn}
-        if self.criterion is not None:
-            resampling = self.task.evaluation.resampling
-            comparison["decisions"] = decisions_document(
-                self.task.models, rows.reduction, self.criterion, resampling.level, resampling.seed
-            )
+        resampling = self.task.evaluation.resampling
+        comparison |= model_sections(
+            self.task.models, rows.reduction, self.criterion, resampling.level, resampling.seed
+        )
         return comparison
 
 

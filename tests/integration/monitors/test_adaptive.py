@@ -10,7 +10,6 @@ import pytest
 
 import calibrant
 from backend.kinds.sets import set_record
-from backend.monitors.adaptive import follow_level
 from backend.monitors.adaptive_levels import read_adaptive
 from backend.monitors.looks import look_at
 from backend.monitors.recalibration import recalibrate_at
@@ -49,7 +48,7 @@ def following(store: Store, **policy: Any) -> MonitorRecord:
     fields: dict[str, Any] = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "rules": []}
     fields |= {"n_classes": 3, "coverage": 0.9, "reduction": "binary", "retention": 10 * DAY, "horizon": DAY}
     record = monitor(store, **fields, recalibration=asked)
-    follow_level(store, record, BEGAN - 1.0)
+    recalibrate_at(store, record, BEGAN - 1.0)
     return record
 
 
@@ -57,7 +56,7 @@ def hour(store: Store, record: MonitorRecord, number: int, covered: Any) -> floa
     """Count the sets of an hour, and follow them at its end."""
     labels = np.asarray(covered).astype(np.int8)
     now = pour(store, record, number, tally_of(np.full(len(labels), 0.9), labels)) + 1.0
-    follow_level(store, record, now)
+    recalibrate_at(store, record, now)
     return now
 
 
@@ -123,7 +122,7 @@ def test_a_moved_alias_or_another_step_starts_again(store: Store) -> None:
     hour(store, record, 1, [False] * 10)
     assert reading(store, record).rows == 20
     other = champion(store, alpha=0.2)
-    follow_level(store, record, BEGAN + 3 * HOUR)
+    recalibrate_at(store, record, BEGAN + 3 * HOUR)
     adaptive = reading(store, record)
     assert (adaptive.in_force, adaptive.rows, adaptive.first, adaptive.versions) == (other, 0, 0.2, [])
 

@@ -15,7 +15,6 @@ from backend.kinds.classes import map_record
 from backend.monitors.answers import MonitorCache, MonitorReader
 from backend.monitors.challengers import accept
 from backend.monitors.looks import look_at
-from backend.monitors.online import follow
 from backend.monitors.online_maps import online_options, read_online
 from backend.monitors.recalibration import recalibrate_at, request_challenger
 from backend.store.backup.contents import write_backup
@@ -50,7 +49,7 @@ def online(store: Store, *, map: str | None = None, **asked: Any) -> MonitorReco
     policy = {"policy": "online", "every": 6 * int(HOUR)} | asked
     fields: dict[str, Any] = {"windows": [{"name": "day", "seconds": DAY}], "bucket": int(HOUR), "rules": []}
     record = monitor(store, **fields, retention=10 * DAY, horizon=DAY, map=map, recalibration=policy)
-    follow(store, record, BEGAN)
+    recalibrate_at(store, record, BEGAN)
     return record
 
 
@@ -60,7 +59,7 @@ def hours(store: Store, record: MonitorRecord, first: int, last: int, *, shift: 
     for hour in range(first, last):
         tally = rows(n, hour, shift=shift)
         now = pour(store, record, hour, tally, raw=None if record.map is None else tally) + 1.0
-        follow(store, record, now)
+        recalibrate_at(store, record, now)
     return now
 
 
@@ -151,7 +150,7 @@ def test_a_bucket_counts_once_for_concurrent_and_repeated_updates(store: Store, 
     for hour in range(12):
         now = pour(store, record, hour, rows(300, hour, shift=0.5))
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda _: follow(store, record, now + 1.0), range(12)))
+        list(pool.map(lambda _: recalibrate_at(store, record, now + 1.0), range(12)))
     standing = progress(store, record)
     assert (standing.rounds, standing.rows) == (12, 3600)
     assert state(store, record).rounds == 12
@@ -185,10 +184,10 @@ def test_a_process_may_end_before_any_command(
 
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(type(store.redis), method, ending)
-        follow(store, record, now)
+        recalibrate_at(store, record, now)
     assert next(calls) > (at if method == "execute_command" or at < 5 else 4)
     for _ in range(2):
-        follow(store, record, now)
+        recalibrate_at(store, record, now)
     standing = progress(store, record)
     assert (standing.rounds, standing.rows) == (6, 1800)
     assert [(written.version, written.rounds) for written in standing.versions] == [(2, 6)]
@@ -201,7 +200,7 @@ def test_a_process_whose_clock_is_behind_counts_nothing_again(store: Store) -> N
     record = online(store, level=0.999999)
     now = hours(store, record, 0, 5)
     before = progress(store, record)
-    follow(store, record, now - 4 * HOUR)
+    recalibrate_at(store, record, now - 4 * HOUR)
     assert progress(store, record) == before
     hours(store, record, 5, 6)
     assert progress(store, record).rounds == 6
@@ -231,7 +230,7 @@ def test_moving_the_alias_restarts_the_online_map_from_its_new_version(store: St
     before = progress(store, record)
     assert before.rounds == 7
     theirs = champion(store, "m")
-    follow(store, record, now + 1.0)
+    recalibrate_at(store, record, now + 1.0)
     standing = progress(store, record)
     assert (standing.static, standing.in_force, standing.versions) == (theirs, theirs, [])
     assert standing.started_at > before.started_at
@@ -249,7 +248,7 @@ def test_other_options_restart_the_map_and_keep_what_it_corrects(store: Store) -
     in_force = progress(store, record).in_force
     change = record.recalibration.model_copy(update={"options": {"memories": [1000]}})
     record = Definitions(store.redis, store.keys).patch("m", lambda r: r.model_copy(update={"recalibration": change}))
-    follow(store, record, now + 1.0)
+    recalibrate_at(store, record, now + 1.0)
     standing = progress(store, record)
     assert (standing.static, standing.in_force, standing.rounds) == (first, in_force, 7)
     assert state(store, record).memories == (1000,)
@@ -300,7 +299,7 @@ def test_a_check_schedules_the_work_once_a_bucket_is_complete(store: Store) -> N
     look_at(store, record, BEGAN + HOUR + 10.0)
     assert store.redis.zscore(Shared.chores_due(), chore) is not None
     store.redis.zrem(Shared.chores_due(), chore)
-    follow(store, record, BEGAN + HOUR + 10.0)
+    recalibrate_at(store, record, BEGAN + HOUR + 10.0)
     look_at(store, record, BEGAN + HOUR + 20.0)
     assert store.redis.zscore(Shared.chores_due(), chore) is None
 
@@ -331,7 +330,7 @@ def test_a_deleted_monitor_leaves_no_state(store: Store) -> None:
     hours(store, record, 0, 3)
     Definitions(store.redis, store.keys).delete("m")
     with pytest.raises(UnknownMonitor):
-        follow(store, record, BEGAN + 9 * HOUR)
+        recalibrate_at(store, record, BEGAN + 9 * HOUR)
     assert not list(store.redis.scan_iter(f"*{record.id}*"))
 
 
@@ -358,7 +357,7 @@ def test_the_map_is_for_predictions_in_the_form_of_the_monitor(store: Store, red
     windows = [{"name": "day", "seconds": DAY}]
     fields: dict[str, Any] = {"windows": windows, "bucket": int(HOUR), "n_classes": 3, "scale": "logit", "rules": []}
     record = monitor(store, **fields, reduction=reduction, horizon=DAY, recalibration={"policy": "online"})
-    follow(store, record, BEGAN)
+    recalibrate_at(store, record, BEGAN)
     hours(store, record, 0, 3, shift=1.5)
     newest = load(store.maps.get("m@champion").document)
     assert (newest.reduction, newest.scale, newest.n_classes) == (reduction, "logit", 3)
@@ -376,7 +375,7 @@ def test_a_map_of_the_whole_vector_is_not_followed(store: Store) -> None:
     foreign = store.maps.put(map_record(new_id("map"), spec, fitted, batch))
     store.aliases.point("m", "champion", foreign.version or 0, who=None, check=lambda _: None)
     record = monitor(store, map="m@champion", n_classes=3, reduction="confidence", recalibration={"policy": "online"})
-    follow(store, record, BEGAN)
+    recalibrate_at(store, record, BEGAN)
     (entry,) = entries_of(store, record)
     assert (entry.action, entry.found and entry.found.code) == ("recalibration-declined", "map-of-vector")
     assert standing_of(store, record).online is None
@@ -426,7 +425,7 @@ def test_the_log_loss_is_within_the_bound_of_the_best_expert(store: Store) -> No
         losses -= np.log(np.where(y, experts, 1 - experts))
         mixed = float(used.predict([p])[0])
         total -= float(np.log(mixed if y else 1 - mixed))
-        follow(store, record, pour(store, record, hour, one_row(p, y)) + 1.0)
+        recalibrate_at(store, record, pour(store, record, hour, one_row(p, y)) + 1.0)
     assert total <= losses.min() + 2 * np.log(23) + 1e-9
 
 

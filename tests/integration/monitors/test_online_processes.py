@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from backend.monitors.online import follow
+from backend.monitors.recalibration import recalibrate_at
 from backend.store.monitors.definitions import Definitions
 from backend.store.monitors.standings import Standings
 from backend.store.pages import PageRequest
@@ -32,7 +32,7 @@ def work(url: str) -> None:
     for hour in range(1, HOURS + 1):
         sys.stdout.write("next\n")
         sys.stdout.flush()
-        follow(store, record, BEGAN + hour * HOUR + 1.0)
+        recalibrate_at(store, record, BEGAN + hour * HOUR + 1.0)
 
 
 def test_processes_that_are_killed_neither_lose_nor_repeat_a_bucket(store: Store, redis_url: str) -> None:
@@ -48,7 +48,7 @@ def test_processes_that_are_killed_neither_lose_nor_repeat_a_bucket(store: Store
             # After other numbers of lines, so that each is killed elsewhere in its work.
             assert all(process.stdout.readline() == "next\n" for _ in range(3 + 7 * number))
             process.send_signal(signal.SIGKILL)
-    follow(store, record, BEGAN + HOURS * HOUR + 1.0)
+    recalibrate_at(store, record, BEGAN + HOURS * HOUR + 1.0)
     standing = progress(store, record)
     assert (standing.rounds, standing.rows, state(store, record).rounds) == (HOURS, 100 * HOURS, HOURS)
     alias = store.aliases.get("m", "champion")

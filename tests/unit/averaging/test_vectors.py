@@ -8,8 +8,7 @@ import pytest
 
 import calibrant
 from calibrant.averaging.members import Member, MemberRows, isotonic_member, rows_of, temperature_member
-from calibrant.averaging.pooling import log_pool, mixture_by_em
-from calibrant.averaging.vectors import average_of, combine, fit_averaged_vector
+from calibrant.averaging.vectors import average_of, combine, fit_averaged_vector, log_pool, mixture_by_em
 from calibrant.core.errors import InvalidOption, NotConverged
 from calibrant.core.reductions import Vector
 from calibrant.maps.ensemble import Ensemble, VectorIdentity

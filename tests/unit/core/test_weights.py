@@ -14,8 +14,7 @@ from benchmarks.weights import CANONICAL, EVENTS, WeightedCase, WeightsColumn, j
 from calibrant.core.batch import Fractional, read_batch
 from calibrant.core.errors import InvalidOption, InvalidWeight
 from calibrant.distributions.evaluation import read_rows
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.forecasts import ForecastRows, read_forecasts
 from tests.refusals import refused_at
 
 RANDOM = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 
 from calibrant.core.cells import Floats
 from calibrant.core.reductions import Event
-from calibrant.diagrams.corp import Corp, corp, thinned
+from calibrant.diagrams.fitted import Corp, corp, thinned
 from calibrant.maps.isotonic import fit_isotonic
 from calibrant.measures.intervals import PLAIN, Resampling
 from tests.known import known

@@ -11,8 +11,7 @@ import calibrant
 from calibrant.core.errors import CalibrationError
 from calibrant.diagrams.forecasts import DISTRIBUTION_DIAGRAMS, drawn, read_distribution_diagrams
 from calibrant.distributions.evaluation import read_rows
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import Forecasts, read_forecasts
+from calibrant.distributions.forecasts import ForecastRows, Forecasts, read_forecasts
 from calibrant.distributions.measures import MeasuredForecasts
 from calibrant.plots.canvas import Caption
 from calibrant.plots.diagram import draw

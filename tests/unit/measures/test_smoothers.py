@@ -10,11 +10,10 @@ import pytest
 from scipy.special import expit
 
 import calibrant
-from calibrant.core.loess import vertices
 from calibrant.core.reductions import Event
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import Resampling, distance_interval
-from calibrant.measures.smoothers import smoother
+from calibrant.measures.smoothers import smoother, vertices
 from tests.clinical import clinical_rows, numbers_of_r
 
 #: Key of R's values -> curve.

@@ -19,8 +19,8 @@ from calibrant.plots.by_size import draw_by_size
 from calibrant.plots.canvas import Caption, Drawn
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import draw, draw_several
-from calibrant.plots.fit_bins import draw_fit_bins
 from calibrant.plots.over_time import draw_over_time
+from calibrant.plots.reliability import draw_fit_bins
 
 N = 1200
 ABOUT = Caption(N, "binary", "spam-filter:3", ("ECE", 0.1234), (0.1, 0.15))

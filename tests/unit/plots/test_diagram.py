@@ -21,7 +21,7 @@ from calibrant.plots.by_size import draw_by_size, look
 from calibrant.plots.canvas import Caption, InvalidPicture, NothingToDraw, UnknownPicture
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import MOST, PLOTS, draw, draw_several
-from calibrant.plots.fit_bins import draw_fit_bins, reliability_of
+from calibrant.plots.reliability import draw_fit_bins, reliability_of
 from tests.unit.plots.specimens import PLAIN, N, diagram, fit_bins, piecewise, plane, rows, sizes
 
 NONE: dict[str, Any] = {"data": None, "definition": {}, "problem": "too few rows"}

@@ -13,7 +13,7 @@ from calibrant.core.batch import read_batch
 from calibrant.core.reductions import Event, reduce
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
 from calibrant.measures.intervals import PLAIN
-from calibrant.plots.fit_bins import reliability_of
+from calibrant.plots.reliability import reliability_of
 from schemas.maps import FitBins, FitSpec
 
 N = 5_000

@@ -14,8 +14,8 @@ from calibrant.plots.canvas import SMALL, Canvas, Caption, width
 from calibrant.plots.cost_plane import draw_cost_plane
 from calibrant.plots.diagram import PLOTS, draw, draw_several, plot_of
 from calibrant.plots.forecasts import FORECAST_PLOTS
+from calibrant.plots.over_time import draw_groups, draw_timeline
 from calibrant.plots.panel import AFTER, BEFORE, Look, Panel, half_window
-from calibrant.plots.timeline import draw_groups, draw_timeline
 from tests.unit.plots.specimens import PICTURES, PLAIN, diagram, forecast_diagram, piecewise, plane
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calibrant.plots.timeline import draw_groups, draw_timeline
+from calibrant.plots.over_time import draw_groups, draw_timeline
 
 HOUR = 3600.0
 SPANS = [(HOUR * i, HOUR * (i + 1)) for i in (0, 1, 2, 5)]

@@ -11,8 +11,7 @@ import pytest
 
 import calibrant
 from calibrant.distributions.evaluation import read_rows
-from calibrant.distributions.forecast_rows import ForecastRows
-from calibrant.distributions.forecasts import read_forecasts
+from calibrant.distributions.forecasts import ForecastRows, read_forecasts
 from calibrant.kinds.distributions import widening
 from calibrant.reports.kinds.distributions import advice, verdict
 from tests.rows import draw_forecasts

@@ -6,7 +6,6 @@ row are the probabilities of classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,17 +141,20 @@ def report(
             columns = columns_for(columns, engine.document(applied), needs_map=False)
             rows, models = _rows_or_models(file, columns)
             if models is None:
-                from calibrant.reports.operations import section_options
+                from calibrant.evaluation import Evaluation
+                from calibrant.reports.operations import ClassEvaluation, ClassReport, section_options
+                from calibrant.sets.set_map import load_sets
 
                 if criterion is not None:
                     refuse_undecided(rows, reduction, file, columns)
                 rows = note_reduction(rows, reduction)
                 reduction = reduction_of(rows, reduction)
                 document, options = _measured(engine, rows, reduction, seed, applied)
-                sets = None if sets_of is None else engine.document(read_map(sets_of, server))
+                sets = None if sets_of is None else load_sets(engine.document(read_map(sets_of, server)))
+                evaluation = ClassEvaluation(Evaluation((), reduction), sets=sets, grades=grades, criterion=criterion)
                 with working("comparing maps"):
-                    document |= _sections(rows, reduction, seed, recommended=applied is None, grades=grades, sets=sets)
-                    document |= _decisions({"model": rows}, document["reduction"], criterion, seed)
+                    checked = evaluation.evaluation.check(batch_of(rows), rows.groups)
+                    document |= ClassReport(evaluation, recommends=applied is None, seed=seed).sections(checked)
                 options |= section_options(reduction, grades=grades, criterion=criterion)
             else:
                 of_one = {"--grades": grades, "--sets": sets_of, "--map": map_of, "--feature": rows.features}
@@ -172,18 +174,6 @@ def report(
             written.write(page)
     if out != STANDARD:
         say(f"wrote {out}")
-
-
-def _decisions(
-    models: Mapping[str, Sheet], reduction: str | None, criterion: ThresholdCriterion | None, seed: int
-) -> dict[str, Any]:
-    """Return the section of the decisions at the threshold of a criterion; empty without one."""
-    if criterion is None:
-        return {}
-    from calibrant.reports.operations import decisions_document
-
-    batches = {name: batch_of(sheet) for name, sheet in models.items()}
-    return {"decisions": decisions_document(batches, reduction, criterion, None, seed)}
 
 
 def _forecast_page(
@@ -258,8 +248,7 @@ def _compared(
     seed: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare models; return the report, with the diagrams of each model, and the options of the comparison."""
-    from calibrant.reports.operations import options_of_models
-    from calibrant.reports.panel import model_diagrams
+    from calibrant.reports.operations import model_sections, options_of_models
 
     options = options_of_models(list(models), reduction, criterion, seed=seed)
     shared = {name: value for name, value in options.items() if criterion is None or name != criterion.name}
@@ -267,38 +256,8 @@ def _compared(
     comparison = as_answered(answer.to_dict()) if engine.client is None else as_sent(answer)
     with working("drawing diagrams"):
         batches = {name: batch_of(sheet) for name, sheet in models.items()}
-        drawn = model_diagrams(batches, comparison["reduction"])
-        comparison |= {} if drawn is None else {"model_diagrams": drawn}
-        comparison |= _decisions(models, comparison["reduction"], criterion, seed)
+        comparison |= model_sections(batches, comparison["reduction"], criterion, None, seed)
     return comparison, options
-
-
-def _sections(
-    rows: Sheet, reduction: str | None, seed: int, *, recommended: bool, grades: bool, sets: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Return the sections of a report that this process computes even if a server evaluates.
-
-    They are the diagrams of groups, the recommended map, segments, tests of grades, and the coverage of ``sets``.
-    """
-    from calibrant.evaluation import Evaluation
-    from calibrant.reports.advice import recommended_map
-    from calibrant.reports.operations import grades_document, segments_fields, sets_document
-    from calibrant.reports.panel import group_diagrams
-    from calibrant.sets.set_map import load_sets
-
-    batch, sections = batch_of(rows), dict[str, Any]()
-    checked = Evaluation((), reduction).check(batch, rows.groups)
-    if (drawn := group_diagrams(checked)) is not None:
-        sections["group_diagrams"] = drawn
-    if recommended:
-        sections["recommendation"] = recommended_map(batch, reduction, seed=seed).to_document()
-    if rows.features is not None:
-        sections |= segments_fields(batch, reduction, seed=seed)
-    if grades:
-        sections["grades"] = grades_document(batch, rows.groups)
-    if sets is not None:
-        sections["sets"] = sets_document(load_sets(sets), checked, seed)
-    return sections
 
 
 def _page(document: dict[str, Any], subject: ReportSubject) -> bytes:
