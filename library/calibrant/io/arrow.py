@@ -31,7 +31,7 @@ from calibrant.io.errors import (
     needed_pyarrow,
 )
 from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
-from calibrant.io.npz import numbers_of, texts_of, values_at
+from calibrant.io.npz import numbers_of, texts_of
 from calibrant.io.shared import check_decoded, leaf_types, text_bytes, validated, without_views
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, ColumnPlaces, Floats, Ints, Values, sample_rows
@@ -587,7 +587,7 @@ class _Columns(ABC):
                 column = unboxed(column)
                 return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
-            return values_at(places, read)
+            return Values.of(places, read)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns as strings; null becomes empty."""

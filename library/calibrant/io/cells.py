@@ -71,12 +71,12 @@ def ids_at(table: OpenTable, name: str, file: str) -> list[str]:
     return complete(texts_at(table, [names.index(name)])[0], name, is_missing)
 
 
-def groups_of_rows(columns: Sequence[Coded], table: OpenTable, places: ColumnPlaces) -> list[str] | None:
+def groups_of_rows(values: Values, table: OpenTable, places: ColumnPlaces) -> list[str] | None:
     """Return the group of every row, of missing and of several values as ``calibrant.core.arrays`` names them."""
-    if not columns:
+    if "groups" not in values.texts:
         return None
-    names = [table.columns[at].name for at in places.groups]
-    columns = [replace(coded, texts=tuple(text or NO_GROUP for text in coded.texts)) for coded in columns]
+    names = [table.columns[at].name for at in places["groups"]]
+    columns = [replace(of, texts=tuple(text or NO_GROUP for text in of.texts)) for of in values.texts["groups"]]
     coded = columns[0]
     _check_groups(len(coded.texts), names)
     for other in columns[1:]:
@@ -98,15 +98,12 @@ def check_lengths(values: Values, n: int, of: str) -> None:
 
     ``of`` is the field with ``n`` rows.
     """
-    lengths = {field: len(vector) for field, vector in values.vectors.items() if field not in ("levels", "level")} | {
-        "labels": None if values.labels is None else len(values.labels.codes),
-        "weights": None if values.weights is None else len(values.weights),
-        "groups": next((len(column.codes) for column in values.groups if len(column.codes) != n), None),
-        "predicted classes": None if values.predicted is None else len(values.predicted.codes),
-    }
-    for field, length in lengths.items():
-        if length is not None and length != n:
-            raise UnmatchedArrays(f"{field} has length {length:,}, but {of} has length {n:,}")
+    lengths = [(name, len(array)) for name, array in values.numbers.items() if name not in ("levels", "level")]
+    lengths += [(name, len(column.codes)) for name, columns in values.texts.items() for column in columns]
+    for name, length in lengths:
+        if length != n:
+            what = "predicted classes" if name == "predicted" else name
+            raise UnmatchedArrays(f"{what} has length {length:,}, but {of} has length {n:,}")
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -148,7 +145,7 @@ def all_missing(
 
     ``known`` are names of classes, which are not missing values.
     """
-    columns = (*places.numbers, *(at for at in places.texts if at not in places.groups))
+    columns = [at for at in places.fields if at not in places["groups"]]
     gaps: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in columns}  # marker -> cells, first row
     read, total = dict.fromkeys(columns, 0), 0
     without_dashes = set[int]()  # the labels + and -

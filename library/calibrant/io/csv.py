@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.io.errors import (
-    TEXTS,
     VECTORS,
     DuplicateColumns,
     EmptyFile,
@@ -34,9 +33,8 @@ from calibrant.io.errors import (
     pyarrow,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits, Limits
-from calibrant.io.npz import values_at
 from calibrant.io.source import OpenFile
-from calibrant.io.table import Column, ColumnPlaces, Floats, Values, sample_rows
+from calibrant.io.table import Array, Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import (
     Coding,
     DecimalCommas,
@@ -538,18 +536,16 @@ def _unboxed(cells: Sequence[str]) -> list[str]:
 
 def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
-    texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
+    texts = {at: Coding(layout.header[at], places.fields[at], layout.stated) for at in places.texts}
     rows, commas = layout.rows(file), DecimalCommas() if layout.decimal == "," else None
-    widths = {
-        at: layout.widths[at] for at in places.numbers if places.field_of(at) in VECTORS or layout.widths[at] == 1
-    }
+    widths = {at: layout.widths[at] for at in places.numbers if places.fields[at] in VECTORS or layout.widths[at] == 1}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
             partial(_numbers, commas=commas, percent=layout.percent)
             if (width := widths.get(at)) is None
             else partial(_vectors, width=width),
             name=layout.header[at],
-            field=places.field_of(at),
+            field=places.fields[at],
         )
         for at in places.numbers
     }
@@ -561,7 +557,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: Fil
         at: values.reshape(-1, w) if (w := widths.get(at) or 1) > 1 else values for at, values in columns.items()
     }
     coded = {at: coding.done() for at, coding in texts.items()}
-    return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
+    return Values.of(places, lambda at, _: coded[at] if at in coded else columns[at])
 
 
 def _add_unboxed(coding: Coding, cells: Sequence[str]) -> None:
@@ -638,21 +634,42 @@ def read_fast(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: File
         or any(layout.widths[at] is not None for at in (*places.numbers, *places.texts))
     ):
         return None
-    collected = _Found(layout, places)
+    codings = {at: Coding(layout.header[at], places.fields[at]) for at in places.texts}
+    blocks: dict[int, list[Array]] = {at: [] for at in places.numbers}
+    rows = 0
     try:
         with (
-            _native(arrow, file, layout.data_at, limits) as rows,
-            arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
+            _native(arrow, file, layout.data_at, limits) as text,
+            arrow.csv.open_csv(text, **_options(arrow, layout, places)) as batches,
         ):
             for batch in batches:
-                limits.check_rows(collected.rows + batch.num_rows, width=len(places.numbers))
+                rows += batch.num_rows
+                limits.check_rows(rows, width=len(places.numbers))
                 # The blocks, and the array that they become.
-                limits.reserve(2 * batch.num_rows * (len(places.numbers) + len(places.texts)) * NUMBER_BYTES)
-                if not collected.add(batch):
+                limits.reserve(2 * batch.num_rows * len(places.fields) * NUMBER_BYTES)
+                if not _add_batch(batch, blocks, codings):
                     return None
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
-    return collected.values()
+    if not rows:
+        return None
+    return Values.of(places, lambda at, _: codings[at].done() if at in codings else np.concatenate(blocks.pop(at)))
+
+
+def _add_batch(batch: Any, blocks: Mapping[int, list[Array]], codings: Mapping[int, Coding]) -> bool:
+    """Add the columns of a batch; returns False if it has a missing or infinite number."""
+    columns = {at: batch.column(str(at)) for at in (*blocks, *codings)}
+    if any(column.null_count for column in columns.values()):
+        return False
+    for at, block in blocks.items():
+        # pyarrow's to_numpy imports pandas, which takes a third of a second.
+        block.append(np.from_dlpack(columns[at]))
+        if not np.isfinite(block[-1]).all():
+            return False
+    for at, coding in codings.items():
+        codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
+        coding.add_coded(columns[at].dictionary.to_pylist(), codes)
+    return True
 
 
 def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
@@ -690,50 +707,6 @@ def _options(arrow: Any, layout: Layout, places: ColumnPlaces) -> dict[str, Any]
         # The default pool would keep the memory of a large file.
         "memory_pool": arrow.system_memory_pool(),
     }
-
-
-class _Found:
-    """The batches read so far."""
-
-    def __init__(self, layout: Layout, places: ColumnPlaces) -> None:
-        self._places = places
-        self._vectors: dict[Field, list[Any]] = {field: [] for field in places.vectors}
-        self._weights: list[Any] = []
-        self._texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
-        self.rows = 0
-
-    def add(self, batch: Any) -> bool:
-        """Add a batch; returns False if it has a missing or infinite number."""
-        columns = {at: batch.column(str(at)) for at in {*self._places.numbers, *self._places.texts}}
-        if any(column.null_count for column in columns.values()):
-            return False
-        # pyarrow's to_numpy imports pandas, which takes a third of a second.
-        numbers = {at: np.from_dlpack(columns[at]) for at in self._places.numbers}
-        if not all(np.isfinite(column).all() for column in numbers.values()):
-            return False
-        for field, places in self._places.vectors.items():
-            rows = [numbers[at] for at in places]
-            self._vectors[field].append(rows[0] if len(rows) == 1 else np.column_stack(rows))
-        if self._places.weights is not None:
-            self._weights.append(numbers[self._places.weights])
-        for at, coding in self._texts.items():
-            codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
-            coding.add_coded(columns[at].dictionary.to_pylist(), codes)
-        self.rows += batch.num_rows
-        return True
-
-    def values(self) -> Values | None:
-        """Return all batches as one; None without rows."""
-        if not self.rows:
-            return None
-        coded = {at: coding.done() for at, coding in self._texts.items()}
-        return Values(
-            {field: np.concatenate(blocks) for field, blocks in self._vectors.items()},
-            np.concatenate(self._weights) if self._weights else None,
-            None if self._places.labels is None else coded[self._places.labels],
-            tuple(coded[at] for at in self._places.groups),
-            None if self._places.predicted is None else coded[self._places.predicted],
-        )
 
 
 # --- The table

@@ -17,6 +17,7 @@ Field = Literal[
     "file",
     "predictions",
     "labels",
+    "predicted",
     "weights",
     "groups",
     "times",

@@ -55,27 +55,15 @@ class _Side:
 
     def read(self, places: ColumnPlaces) -> Values:
         """Read those columns that are in this table."""
-
-        def chosen(indices: Sequence[int | None]) -> tuple[int, ...]:
-            return tuple(self.columns[at] for at in indices if at is not None and at in self.columns)
-
-        def taken(coded: Coded | None) -> Coded | None:
-            return None if coded is None else Coded(coded.texts, coded.codes[self.rows])
-
-        forecasts = {field: chosen(indices) for field, indices in places.forecasts.items() if chosen(indices)}
-        labels, weights, predicted = (
-            next(iter(chosen([at])), None) for at in (places.labels, places.weights, places.predicted)
-        )
-        own = ColumnPlaces(chosen(places.predictions), labels, weights, chosen(places.groups), predicted, forecasts)
-        if not (*own.numbers, *own.texts):
-            return Values({})
-        values = self.table.read(own)
+        own = {name: tuple(self.columns[at] for at in of if at in self.columns) for name, of in places.by_field.items()}
+        own = {name: of for name, of in own.items() if of}
+        values = self.table.read(ColumnPlaces(own)) if own else Values({}, {})
         return Values(
-            {field: values.vectors[field][self.rows] for field in values.vectors},
-            None if values.weights is None else values.weights[self.rows],
-            taken(values.labels),
-            tuple(coded for group in values.groups if (coded := taken(group)) is not None),
-            taken(values.predicted),
+            {name: numbers[self.rows] for name, numbers in values.numbers.items()},
+            {
+                name: tuple(Coded(coded.texts, coded.codes[self.rows]) for coded in of)
+                for name, of in values.texts.items()
+            },
         )
 
 
@@ -117,20 +105,16 @@ class JoinedTable:
 
     def read(self, places: ColumnPlaces) -> Values:
         """Read some columns of the joined rows; raises ``UnclearColumns`` for a column that both files have."""
-        for at in (*places.numbers, *places.texts):
+        for at in places.fields:
             self._check(at)
         first, second = (side.read(places) for side in self._sides)
-        both = first.vectors.keys() & second.vectors.keys()
+        both = first.numbers.keys() & second.numbers.keys()
         if both:
             raise UnclearColumns(f"the columns of {min(both)} must all be in one of the two files")
-        groups = [iter(first.groups), iter(second.groups)]
-        return Values(
-            {**first.vectors, **second.vectors},
-            second.weights if first.weights is None else first.weights,
-            second.labels if first.labels is None else first.labels,
-            tuple(next(groups[at not in self._sides[0].columns]) for at in places.groups),
-            second.predicted if first.predicted is None else first.predicted,
-        )
+        groups = [iter(side.texts.get("groups", ())) for side in (first, second)]
+        in_order = tuple(next(groups[at not in self._sides[0].columns]) for at in places["groups"])
+        texts = {**first.texts, **second.texts} | ({"groups": in_order} if in_order else {})
+        return Values({**first.numbers, **second.numbers}, texts)
 
     def _check(self, at: int) -> None:
         name = self.columns[at].name

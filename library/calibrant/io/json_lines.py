@@ -26,7 +26,6 @@ from calibrant.io.errors import (
     WrongKind,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
-from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, ColumnPlaces, Floats, Values
 from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of, vector_of
 
@@ -61,7 +60,7 @@ class JsonLinesTable:
     def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad value."""
         columns: dict[int, list[Floats]] = {at: [] for at in places.numbers}
-        coding = {at: Coding(self.columns[at].name, places.field_of(at)) for at in places.texts}
+        coding = {at: Coding(self.columns[at].name, places.fields[at]) for at in places.texts}
         width = sum(self.columns[at].width for at in places.numbers)
         n = 0
         for rows in self._blocks():
@@ -70,13 +69,13 @@ class JsonLinesTable:
             for at, texts in coding.items():
                 texts.add([_text(cell) for cell in self._cells(rows, self.columns[at].name)])
             for at, blocks in columns.items():
-                blocks.append(self._numbers(self._cells(rows, self.columns[at].name), at, places.field_of(at), n))
+                blocks.append(self._numbers(self._cells(rows, self.columns[at].name), at, places.fields[at], n))
             n += len(rows)
 
         def column(at: int, field: Field) -> Floats | Coded:
             return coding[at].done() if field in TEXTS else np.concatenate(columns[at])
 
-        return values_at(places, column)
+        return Values.of(places, column)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns as strings, in blocks of rows; null becomes empty."""

@@ -91,29 +91,6 @@ def plain_texts(array: Array, name: str) -> list[str]:
     return [str(value) for value in array.tolist()]
 
 
-def values_at(places: ColumnPlaces, read: Callable[[int, Field], Any]) -> Values:
-    """Read some columns with ``read(index, field)``; several columns of a field become (n, K).
-
-    Raises ``UnmatchedArrays`` for columns of a field with different shapes.
-    """
-    return Values(
-        {field: stacked([read(at, field) for at in of], field) for field, of in places.vectors.items()},
-        None if places.weights is None else read(places.weights, "weights"),
-        None if places.labels is None else read(places.labels, "labels"),
-        tuple(read(at, "groups") for at in places.groups),
-        None if places.predicted is None else read(places.predicted, "labels"),
-    )
-
-
-def stacked(columns: Sequence[Floats], field: Field) -> Floats:
-    """Return one column unchanged, several as (n, K)."""
-    if len(columns) == 1:
-        return columns[0]
-    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
-        raise UnmatchedArrays(f"each column of {field} must have one number per row", field=field)
-    return np.column_stack(columns)
-
-
 def _kind(array: Array) -> str:
     kinds = {
         "O": "Python objects, which are never loaded",
@@ -302,7 +279,7 @@ class _OfArrays(ABC):
             values = np.atleast_1d(values) if field == "level" else values
             return texts_of(values, name, field) if field in TEXTS else numbers_of(values, name, field)
 
-        return values_at(places, read)
+        return Values.of(places, read)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on some arrays as strings."""
