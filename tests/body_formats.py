@@ -18,7 +18,7 @@ from backend.monitors.kinds import ClassMonitor
 from schemas.monitors import MonitorBody
 from service.formats.arrow_tables import ARROW as ARROW_FORMAT
 from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
-from service.formats.csv_text import CSV as CSV_FORMAT
+from service.formats.documents import CSV as CSV_FORMAT
 from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
 from service.formats.numpy_arrays import NPY as NPY_FORMAT
 from service.formats.numpy_arrays import NPZ as NPZ_FORMAT

@@ -27,7 +27,7 @@ from backend.monitors.ingestion import (
     counts_of,
 )
 from backend.monitors.kinds import kind_of_monitor
-from backend.monitors.row_tables import check_schema, rows_of_table
+from backend.monitors.row_fields import check_schema, rows_of_table
 from backend.monitors.rows import MOST_NAMED, REASONS, MonitorRows, What, Why
 from backend.references import check_files, in_request, queue_files, scan_of
 from backend.requester import Requester
@@ -50,10 +50,9 @@ from calibrant.core.errors import (
 from calibrant.core.progress import Progress, reporting
 from calibrant.distributed.arrow import NO_COLUMN, NO_ROWS
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan, damage
-from calibrant.io.arrow import decoded, is_text, value_type
+from calibrant.io.arrow import decoded, is_text, validated, value_type, without_views
 from calibrant.io.errors import InvalidField
 from calibrant.io.limits import Limits
-from calibrant.io.shared import validated, without_views
 from schemas.backfills import BackfillAnswer, BackfillOptions, BackfillSpec, MonitorColumns, RefusedFileRow
 from schemas.base import DAY, seconds_of
 from schemas.jobs import JobRecord

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from backend.monitors.row_fields import PredictionColumns
-from backend.monitors.row_tables import check_schema, rows_of_table
+from backend.monitors.row_fields import PredictionColumns, check_schema, rows_of_table
 from backend.monitors.rows import MonitorRows, What
 from calibrant.core.cells import Floats
 from calibrant.core.errors import CalibrationError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.formats.arrow_tables import ARROW, PARQUET
-from service.formats.csv_text import CSV
-from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
+from service.formats.documents import CSV, FORMATS_OF_LINES, JSON_FORMAT
 from service.formats.format import Format, Reader, RowsReader, Writer
 from service.formats.numpy_arrays import NPY, NPZ
 

@@ -22,6 +22,7 @@ from calibrant.core.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.core.errors import CalibrationError, InvalidOption, in_rows, token
 from calibrant.core.options import read_seed
 from calibrant.core.reductions import resolve
+from calibrant.io.cells import periods
 from calibrant.io.errors import (
     DecimalComma,
     EmptyFile,
@@ -41,7 +42,6 @@ from calibrant.io.errors import (
 from calibrant.io.files import read_forecast_sheet, read_models, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.options import OPTIONS, PARTS, FileOptions
-from calibrant.io.periods import periods
 from calibrant.io.strict import CLASSIFICATION
 from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names

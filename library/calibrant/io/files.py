@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from calibrant.core.docstrings import shares
-from calibrant.io.cells import complete, ids_at, texts_at
+from calibrant.io.cells import JoinedTable, complete, ids_at, matching_rows, texts_at
 from calibrant.io.detection import open_table
 from calibrant.io.errors import InvalidFileOption, UnclearColumns
-from calibrant.io.join import JoinedTable, matching_rows
 from calibrant.io.kinds import classes, distributions
 from calibrant.io.limits import FileLimits
 from calibrant.io.options import FileOptions

@@ -33,6 +33,7 @@ from calibrant.core.batch import MAX_NAME
 from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
 from calibrant.core.features import MAX_FEATURES, Features, read_feature
 from calibrant.io import arrow
+from calibrant.io.arrow import bytes_to_convert
 from calibrant.io.csv import Block, TextRows, read_cells
 from calibrant.io.errors import (
     FileTooLarge,
@@ -47,7 +48,6 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import MAX_LINE, STRING_BYTES, Limits
 from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArray, array_of, header_of
-from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import MixedCells, is_number, number, numbers_or_texts

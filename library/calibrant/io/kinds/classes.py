@@ -13,6 +13,7 @@ from calibrant.core.batch import TOLERANCE, Scale, without_rounding
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.io.cells import (
     EnoughCells,
+    JoinedTable,
     all_missing,
     check_lengths,
     complete,
@@ -35,7 +36,6 @@ from calibrant.io.errors import (
     UnknownColumn,
     UnmatchedArrays,
 )
-from calibrant.io.join import JoinedTable
 from calibrant.io.labels import ClassLabels, are_of_two_classes, check_other_label, in_order, read_labels, whether_equal
 from calibrant.io.limits import STRING_BYTES, FileLimits
 from calibrant.io.npz import NpzTable

@@ -15,8 +15,8 @@ import zstandard
 
 from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
 from calibrant.core.errors import InvalidOption
-from calibrant.io.arrow import check_file
 from calibrant.io.csv import TextRows
+from calibrant.io.declared_sizes import check_file
 from calibrant.io.files import read_sheet
 from service.errors import TooLarge
 from service.formats.body import Sent, read_body, unpack
