@@ -28,7 +28,7 @@ from backend.monitors.ingestion import (
 )
 from backend.monitors.kinds import kind_of_monitor
 from backend.monitors.row_fields import check_schema, rows_of_table
-from backend.monitors.rows import MOST_NAMED, REASONS, MonitorRows, What, Why
+from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why
 from backend.references import check_files, in_request, queue_files, scan_of
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
@@ -286,7 +286,7 @@ class Backfill:
 
     def _refuse(self, row: RefusedFileRow) -> None:
         """List a refused row; those with a reason that usually applies to many are listed once."""
-        details = {REASONS[why].detail for why in LISTED_ONCE}
+        details = {why.detail for why in LISTED_ONCE}
         for i, other in enumerate(self._refusals):
             if row.detail == other.detail and row.detail in details:
                 self._refusals[i] = other.model_copy(update={"rows": other.rows + row.rows})

@@ -15,8 +15,7 @@ from starlette.types import Scope
 
 from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What
-from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import Offence
+from calibrant.core.errors import MAX_OFFENCES, Offence
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
 from calibrant.io.source import HTTP, unpacked

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from service.formats.json_body import (
     finite,
     has_keys,
     may_be_infinite,
+    pieces_of,
     plain,
     read_document,
     read_json,
@@ -113,21 +114,6 @@ def rows_in(document: Any, where: str = "") -> list[Any] | LongArray:
     if not isinstance(rows, list | LongArray):
         raise InvalidField.at(f"{where}/rows", "must be an array")
     return rows
-
-
-class InPieces(Protocol):
-    """An array that is read in pieces."""
-
-    def pieces(self) -> Iterator[list[Any]]: ...  # noqa: D102
-
-
-def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/rows") -> Iterator[list[Any]]:
-    """Yield an array in pieces; raises ``TooLarge`` if it has more rows than allowed."""
-    n_rows = 0
-    for piece in [rows] if isinstance(rows, list) else rows.pieces():
-        n_rows += len(piece)
-        limits.check_rows(n_rows, where)
-        yield piece
 
 
 def read_lines(body: Body, limits: BodyLimits, what: What, columns: PredictionColumns) -> MonitorRows:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.cells import Floats
-from calibrant.core.errors import CalibrationError, Offence, WrongShape, token, untoken
+from calibrant.core.errors import MAX_OFFENCES, CalibrationError, Offence, WrongShape, token, untoken
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.io.strict import CLASSIFICATION, feature_array, read_csv, read_names, read_npy
 from service.errors import InvalidField
