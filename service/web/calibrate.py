@@ -31,7 +31,7 @@ from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
-from calibrant.io.texts import plain
+from calibrant.io.texts import TextCells, plain
 from calibrant.maps.segments import Segments
 from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
@@ -109,7 +109,7 @@ def calibrate_file(
                 spool=unpacked.grow,
             )
             here.go_on()
-            with open_table(file.file, name, limits, choices.decimal) as table:
+            with open_table(file.file, name, limits, TextCells(choices.decimal)) as table:
                 return _written(here, record, name, table, calibrated, names, choices.decimal)
     except NoRoom as error:
         raise SpoolFull("the volume of temporary files is full") from error

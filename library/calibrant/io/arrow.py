@@ -33,8 +33,7 @@ from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, ColumnPlaces, Floats, Ints, Values, sample_rows
-from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
-from calibrant.io.texts import is_number as is_number_text
+from calibrant.io.texts import Coding, listed, number_or_nan, quoted, refusal, row_of
 
 # --- Columns of pyarrow as arrays of numpy, without a copy if a column has one chunk and no nulls
 
@@ -551,7 +550,7 @@ class _Columns(ABC):
         """Convert a column of strings as a text file's."""
         self._refuse_null(column, name, field)
         codes, texts = codes_of(column, self._limits)
-        values = np.array([_number(text) for text in texts], dtype=np.float64)
+        values = np.array([*map(number_or_nan, texts)], dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(values[codes]))
         if len(bad):
             raise refusal(texts[codes[bad[0]]], name, field, int(bad[0]))
@@ -662,11 +661,6 @@ class ArrowTable(_Columns):
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:
             return reader.read_all().select(names)
-
-
-def _number(text: str | None) -> float:
-    """Parse a number; NaN if it is none."""
-    return number(text) if text is not None and is_number_text(text) else np.nan
 
 
 def _kind(kind: Any) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import BinaryIO
 
 from calibrant.io.arrow import ArrowTable, ParquetTable
@@ -15,7 +14,7 @@ from calibrant.io.limits import FileLimits
 from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
 from calibrant.io.source import FILE, bytes_of, spooled, unpacked, write_blocks
 from calibrant.io.table import OpenTable
-from calibrant.io.texts import quoted
+from calibrant.io.texts import PLAIN_CELLS, TextCells, quoted
 
 # --- The format of a file, detected from its first bytes, and the table that it is opened as
 
@@ -64,24 +63,16 @@ def open_table(
     file: BinaryIO,
     name: str,
     limits: FileLimits,
-    decimal: str = ".",
-    encoding: str | None = None,
-    *,
-    percent: bool = False,
+    cells: TextCells = PLAIN_CELLS,
 ) -> Iterator[OpenTable]:
-    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
-
-    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8. With ``percent``,
-    its numbers may have percent signs.
-    """
+    """Open a file as a table, with the ``cells`` of text; raises ``WrongKind``, or the error of the reader."""
     with spooled() as plain, spooled() as lines:
         if (blocks := _unpacked(file, name, limits)) is not None:
             write_blocks(blocks, plain, limits)
             file = plain
             if _unpacked(file, name, limits) is not None:
                 raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        of_text = partial(CsvTable, decimal=decimal, encoding=encoding, percent=percent)
-        yield _table(file, _head(file), name, limits, of_text, lines)
+        yield _table(file, _head(file), name, limits, cells, lines)
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -108,9 +99,7 @@ def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
-def _table(
-    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., OpenTable], lines: BinaryIO
-) -> OpenTable:
+def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, cells: TextCells, lines: BinaryIO) -> OpenTable:
     """Open a table; a JSON document or Excel workbook is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
         if not is_workbook(bytes_of(file)):
@@ -132,7 +121,7 @@ def _table(
         with suppress(WrongKind):
             return JsonLinesTable(file, limits)
     elif not text.startswith(b"["):
-        return text_table(file, limits)
+        return CsvTable(file, limits, cells)
     write_blocks(lines_of(file), lines, limits)
     return JsonLinesTable(lines, limits, "the file is one JSON document")
 

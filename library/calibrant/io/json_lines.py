@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
 from calibrant.io.table import Coded, Column, ColumnPlaces, Floats, Values
-from calibrant.io.texts import Coding, is_number, listed, quoted, refusal, row_of, vector_of
+from calibrant.io.texts import Coding, is_number, listed, number_or_nan, quoted, refusal, row_of, vector_of
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -165,19 +166,11 @@ class JsonLinesTable:
                     return numbers
         parsed = np.empty(len(cells))
         for i, cell in enumerate(cells):
-            value = (
-                cell if type(cell) in (int, float) else float(cell) if type(cell) is str and is_number(cell) else None
-            )
-            try:
-                parsed[i] = np.nan if value is None else value
-            except OverflowError:
-                parsed[i] = np.inf
-            if not np.isfinite(parsed[i]):
-                if isinstance(cell, list | dict | bool):
-                    what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
-                    raise TextInNumbers(what, field=field)
-                text = "inf" if value is not None and value == value else _text(cell)
-                raise refusal(text, name, field, first + i // width)
+            if isinstance(cell, list | dict | bool):
+                raise TextInNumbers(f"{row_of(first + i // width)} of {quoted(name)} is not a number", field=field)
+            parsed[i] = number_or_nan(_text(cell))
+            if not math.isfinite(parsed[i]):
+                raise refusal("inf" if math.isinf(parsed[i]) else _text(cell), name, field, first + i // width)
         return parsed
 
 

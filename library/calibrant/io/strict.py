@@ -557,7 +557,7 @@ def csv_table(body: Body, limits: Limits) -> Iterator[tuple[list[str], TextRows]
     limits.check_bytes(len(body))
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
-        rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
+        rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", strict=True, longest=longest)
         header = rows.header()
         if not header:
             raise MalformedCsv("the body has no header row")

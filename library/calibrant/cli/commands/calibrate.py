@@ -131,8 +131,9 @@ def write_calibrated(
         _write_arrays(out, {"calibrated": calibrated})
         return
     from calibrant.io.detection import open_table
+    from calibrant.io.texts import TextCells
 
-    with open_table(source, name_of(file), FileLimits(), encoding=encoding) as table:
+    with open_table(source, name_of(file), FileLimits(), TextCells(encoding=encoding)) as table:
         try:
             if suffix in (".parquet", ".arrow", ".feather"):
                 _write_table(calibrated_arrow(table, calibrated, classes, decimal=decimal), out)

@@ -45,6 +45,8 @@ from calibrant.io.scale import check_scale
 from calibrant.io.source import spooled, write_blocks
 from calibrant.io.table import Coded, ColumnPlaces, Floats, OpenTable, Sheet, Values
 from calibrant.io.texts import (
+    PLAIN_CELLS,
+    TextCells,
     csv_lines,
     feature_of,
     is_missing,
@@ -119,8 +121,8 @@ def _without_missing(
         write_blocks(csv_lines([names], rows), file, limits)
         moved = {at: place for place, at in enumerate(columns)}
         is_text = isinstance(table, CsvTable | JoinedTable)
-        decimal, percent = options.decimal if is_text else ".", is_text and options.scale == "percent"
-        values = CsvTable(file, limits, decimal, percent=percent).read(
+        how = TextCells(options.decimal, percent=options.scale == "percent") if is_text else PLAIN_CELLS
+        values = CsvTable(file, limits, how).read(
             ColumnPlaces({name: tuple(moved[at] for at in of) for name, of in places.by_field.items()})
         )
     lacking = listed([table.columns[at].name for at, empty in gaps.items() if empty.any()])

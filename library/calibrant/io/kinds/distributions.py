@@ -51,7 +51,7 @@ from calibrant.io.texts import (
     is_number,
     lacks_number,
     listed,
-    number,
+    number_or_nan,
     plain,
     quoted,
     refusal,
@@ -500,8 +500,7 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     if decimal == ",":
         cells = DecimalCommas().with_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
     for row, text in enumerate(cells):
-        if not lacks_number(text):
-            if not is_number(text) or not math.isfinite(number(text)):
-                raise refusal(text, table.columns[at].name, "observed", row)
-            numbers[row] = number(text)
+        numbers[row] = number_or_nan(text)
+        if not math.isfinite(numbers[row]) and not lacks_number(text):
+            raise refusal(text, table.columns[at].name, "observed", row)
     return numbers
