@@ -377,11 +377,15 @@ def read_document(text: Text, limits: BodyLimits) -> Any:
     """
     if len(text) > PIECE:
         return _Reader(text, limits).tree(0, len(text), 0)
-    body = bytes(text)
-    bones = skeleton(body, limits)
-    document = parse_json(body, limits)
-    check_depth(bones, limits)
-    check_keys(body, bones, {"": document}, 0)
+    return _parsed(bytes(text), limits, named=text)
+
+
+def _parsed(text: bytes, limits: BodyLimits, at: int = 0, depth: int = 0, named: Text = b"") -> Any:
+    """Parse JSON as ``parse_json``, and check its nesting and its keys; a duplicate one in ``named`` is named."""
+    bones = skeleton(text, limits)
+    document = parse_json(text, limits, at)
+    check_depth(bones, limits, depth)
+    check_keys(named, bones, {"": document}, 0)
     return document
 
 
@@ -497,11 +501,7 @@ class _Reader:
     def load(self, before: bytes, start: int, end: int, after: bytes, depth: int) -> Any:
         """Parse a section with added brackets, and check its nesting and its keys."""
         piece = before + self.text[start:end] + after
-        document = parse_json(piece, self.limits, start - len(before))
-        bones = skeleton(piece, self.limits)
-        check_depth(bones, self.limits, depth - len(before))
-        check_keys(b"", bones, {"": document}, 0)
-        return document
+        return _parsed(piece, self.limits, start - len(before), depth - len(before))
 
     def spend(self, start: int, end: int) -> None:
         """Count the values and brackets of a section; raises ``TooLarge`` if there are too many besides the rows."""
@@ -599,7 +599,7 @@ def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
             continue
         commas = np.flatnonzero(characters == _COMMA)
         if has_brackets:
-            depths = np.cumsum(_steps(characters), dtype=np.int32)
+            depths = _depths(characters)
             commas = commas[depths[commas] == -depth]
             depth += int(depths[-1])
         yield commas + at
@@ -612,12 +612,9 @@ def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]
         piece = bytes(text[start : min(start + PIECE, end)])
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # keeps a backslash and the escaped character together
             piece = bytes(text[start : min(start + PIECE + 1, end)])
-        if b"\\" in piece:
-            characters = np.frombuffer(piece.replace(b"\\\\", b"__").replace(b'\\"', b"__"), np.uint8)
-        else:
-            characters = np.frombuffer(piece, np.uint8)
+        characters = np.frombuffer(_unescaped(piece), np.uint8)
         if inside or b'"' in piece:
-            within = np.logical_xor.accumulate(characters == _QUOTE) ^ inside
+            within = _inside_strings(characters) ^ inside
             inside = bool(within[-1])
             characters = np.where(within, np.uint8(0), characters)
         yield start, characters
@@ -681,7 +678,7 @@ def check_depth(bones: bytes, limits: BodyLimits, depth: int = 0) -> None:
         raise TooLarge(f"the body is nested deeper than {limits.max_json_depth} levels")
 
 
-def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
+def check_keys(body: Text, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
     """Raise ``InvalidField`` if a key occurs twice in any object of the body, or of the field ``where``.
 
     There are as many colons outside strings as keys. ``entries`` counts the keys of the outermost object; all nested
@@ -732,21 +729,16 @@ def _inside_strings(characters: Characters) -> npt.NDArray[np.bool_]:
 
 def _depths(characters: Characters) -> npt.NDArray[np.int32]:
     """The number of open arrays and objects after each character; the characters are outside strings."""
-    return np.cumsum(_steps(characters), dtype=np.int32)
-
-
-def _steps(characters: Characters) -> npt.NDArray[np.int8]:
-    """1 for each opening bracket or brace, -1 for each closing one, 0 for other characters."""
     kinds = characters | _BRACE_BIT
-    steps: npt.NDArray[np.int8] = (kinds == _OPENING).view(np.int8) - (kinds == _CLOSING).view(np.int8)
-    return steps
+    steps = (kinds == _OPENING).view(np.int8) - (kinds == _CLOSING).view(np.int8)
+    return np.cumsum(steps, dtype=np.int32)
 
 
 class _ObjectMembers(list[tuple[str, Any]]):
     """The members of an object, of which several may have the same name."""
 
 
-def _named_twice(body: Body) -> str:
+def _named_twice(body: Text) -> str:
     """The pointer of the first duplicate key of a body; empty if there is none."""
     return _duplicate_in(json.loads(bytes(body), object_pairs_hook=_ObjectMembers), "") if body else ""
 

@@ -29,6 +29,7 @@ from calibrant.io.detection import open_table
 from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
+from calibrant.io.options import READ_SUFFIXES
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
 from calibrant.io.texts import TextCells, plain
@@ -247,7 +248,7 @@ def _batches(output: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
 
 #: Rows per row group or record batch.
 _ROWS = 1 << 17
-_SUFFIXES = re.compile(r"(\.(gz|zst|csv|tsv|txt|jsonl|ndjson|json|npz|npy|parquet|arrow|feather))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(f"({'|'.join(map(re.escape, READ_SUFFIXES))})+$", re.IGNORECASE)
 
 
 def _named(name: str, record: MapRecord | None, suffix: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +18,6 @@ from calibrant.io.errors import (
     TEXTS,
     VECTORS,
     DamagedFile,
-    DuplicateColumns,
     EmptyFile,
     Field,
     MissingValue,
@@ -33,7 +31,7 @@ from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
 from calibrant.io.npz import numbers_of, texts_of
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, ColumnPlaces, Floats, Ints, Values, sample_rows
-from calibrant.io.texts import Coding, listed, number_or_nan, quoted, refusal, row_of
+from calibrant.io.texts import Coding, check_distinct, number_or_nan, quoted, refusal, row_of
 
 # --- Columns of pyarrow as arrays of numpy, without a copy if a column has one chunk and no nulls
 
@@ -457,9 +455,7 @@ class _Columns(ABC):
             names = first.schema.names
             limits.check_classes(len(names))
             first = first.slice(0, sample_rows(len(names)))
-            if len(set(names)) < len(names):
-                twice = sorted(name for name, count in Counter(names).items() if count > 1)
-                raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
+            check_distinct(names, "file")
             if not first.num_rows:
                 raise EmptyFile("the file has no rows")
             first = without_views(validated(first, limits))

@@ -8,7 +8,6 @@ import csv
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,6 @@ import numpy.typing as npt
 
 from calibrant.io.errors import (
     VECTORS,
-    DuplicateColumns,
     EmptyFile,
     Field,
     FileTooLarge,
@@ -41,6 +39,7 @@ from calibrant.io.texts import (
     Coding,
     DecimalCommas,
     TextCells,
+    check_distinct,
     is_missing,
     is_number,
     lacks_number,
@@ -483,9 +482,7 @@ def _check_header(header: tuple[str, ...], encoding: str) -> None:
         raise NoHeader(
             f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
         )
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
+    check_distinct(names, "header")
 
 
 def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int | None:

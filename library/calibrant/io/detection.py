@@ -11,13 +11,14 @@ from calibrant.io.csv import CsvTable
 from calibrant.io.errors import DamagedFile, FileTooLarge, WrongKind
 from calibrant.io.json_lines import JsonLinesTable, lines_of, read_workbook
 from calibrant.io.limits import FileLimits
-from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
+from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook, wrong_kind
 from calibrant.io.source import FILE, bytes_of, spooled, unpacked, write_blocks
 from calibrant.io.table import OpenTable
 from calibrant.io.texts import PLAIN_CELLS, TextCells, quoted
 
 # --- The format of a file, detected from its first bytes, and the table that it is opened as
 
+_PICKLE = "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV"
 #: First bytes of unsupported formats, and what the message calls them.
 _OTHERS = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -48,10 +49,16 @@ _OTHERS = (
     (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
     (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
     (b"ORC", "an ORC file: save it as CSV or Parquet"),
+    *((b"\x80" + bytes([protocol]), _PICKLE) for protocol in range(2, 6)),
+)
+#: Bytes at a place in the head, and the beginning of a text in lower case.
+_INSIDE = ((257, b"ustar", "a tar archive: extract it"), (6, b'\0\0{"', "a safetensors file: save it as NPZ"))
+_TEXTS = (
+    (b"@relation", "an ARFF file: save it as CSV"),
+    *((begin, "an HTML or XML page") for begin in (b"<!doctype", b"<html", b"<?xml", b"<svg")),
 )
 _ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"
-_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD = 512
 #: The byte order mark of UTF-8.
@@ -105,7 +112,7 @@ def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, cells: Te
         if not is_workbook(bytes_of(file)):
             return NpzTable(file, limits)
         if limits.budget is not None:
-            raise _wrong(name, "an Excel workbook: save it as CSV")
+            raise wrong_kind(name, "an Excel workbook: save it as CSV")
         note, rows = read_workbook(file, limits)
         write_blocks(rows, lines, limits)
         return JsonLinesTable(lines, limits, note)
@@ -127,21 +134,9 @@ def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, cells: Te
 
 
 def _refuse_others(head: bytes, name: str) -> None:
-    for magic, kind in _OTHERS:
-        if head.startswith(magic):
-            raise _wrong(name, kind)
-    if head.startswith(_PICKLES):
-        raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
-    if head[257:262] == b"ustar":
-        raise _wrong(name, "a tar archive: extract it")
-    if head[6:10] == b'\0\0{"':
-        raise _wrong(name, "a safetensors file: save it as NPZ")
     text = head.removeprefix(_MARK).lstrip().lower()
-    if text.startswith(b"@relation"):
-        raise _wrong(name, "an ARFF file: save it as CSV")
-    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
-        raise _wrong(name, "an HTML or XML page")
-
-
-def _wrong(name: str, kind: str) -> WrongKind:
-    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
+    kinds = [kind for magic, kind in _OTHERS if head.startswith(magic)]
+    kinds += [kind for place, magic, kind in _INSIDE if head.startswith(magic, place)]
+    kinds += [kind for magic, kind in _TEXTS if text.startswith(magic)]
+    if kinds:
+        raise wrong_kind(name, kinds[0])

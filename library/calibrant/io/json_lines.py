@@ -32,7 +32,16 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
 from calibrant.io.table import Coded, Column, ColumnPlaces, Floats, Values
-from calibrant.io.texts import Coding, is_number, listed, number_or_nan, quoted, refusal, row_of, vector_of
+from calibrant.io.texts import (
+    Coding,
+    check_distinct,
+    is_number,
+    number_or_nan,
+    quoted,
+    refusal,
+    row_of,
+    vector_of,
+)
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -453,9 +462,7 @@ def _header(rows: Sequence[Cells]) -> tuple[int, dict[int, str]]:
             f"the first row of the sheet has numbers instead of column names; add a row such as {quoted('label')}, "
             f"{quoted('p')}"
         )
-    twice = sorted({name for name in names.values() if [*names.values()].count(name) > 1})
-    if twice:
-        raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
+    check_distinct([*names.values()], "header")
     return at, names
 
 

@@ -32,6 +32,7 @@ from calibrant.io.errors import (
     WrongKind,
 )
 from calibrant.io.limits import FileLimits
+from calibrant.io.options import FORMAT_NAMES
 from calibrant.io.source import View, blocks_of, bytes_of
 from calibrant.io.table import Array, Coded, Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import Coding, listed, quoted, row_of
@@ -436,9 +437,15 @@ def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterat
     if (kind := _other(names)) is None and len(names) != 1:
         kind = f"a ZIP archive of {len(names):,} files: extract it and use one of its files"
     if kind is not None:
-        raise WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
+        raise wrong_kind(name, kind)
     limits.check_bytes(members[0].file_size)
     return _only_file(archive, members[0])
+
+
+def wrong_kind(name: str, kind: str) -> WrongKind:
+    """Return the error of a file that is of another ``kind`` than those that are read."""
+    *others, last = FORMAT_NAMES
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are {', '.join(others)} and {last}")
 
 
 def is_workbook(data: memoryview) -> bool:

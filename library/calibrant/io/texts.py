@@ -7,6 +7,7 @@ import io
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from calibrant.core.features import JSON_NUMBER, is_longer_number, text_of_number
 from calibrant.io.errors import (
     DecimalComma,
+    DuplicateColumns,
     Field,
     InfiniteNumber,
     LooksLikePercent,
@@ -119,6 +121,13 @@ def join_names(names: Sequence[str]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow(names)  # so that names with these characters are quoted
     return out.getvalue().removesuffix("\r\n")
+
+
+def check_distinct(names: Sequence[str], what: str) -> None:
+    """Raise ``DuplicateColumns`` if names of columns occur twice; ``what`` is that which has them."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise DuplicateColumns(f"the {what} has {listed(twice)} more than once; rename the duplicates")
 
 
 def span(texts: Sequence[str]) -> str:
