@@ -85,7 +85,7 @@ if name in ("pandas", "polars"):
     assert report["brier"].value == answers[0][0]
     calibrated = calibrant.fit("platt", P, Y).apply(P)
     assert type(calibrated) is library.Series and calibrated.name == "p"
-    assert given_back(P, np.asarray(P)).equals(P)
+    assert like(P, np.asarray(P), None).equals(P)
 print(json.dumps(answers))
 """
 

@@ -154,7 +154,7 @@ def calibrate(
     """
     fields = {"map": map, "scale": scale}
     answer, arrays, columns = yield from _calibrated(patience, fields, predictions, features)
-    calibrated = like(predictions, arrays["predictions"], columns)
+    calibrated = like(predictions, arrays["predictions"], columns, name=None)
     return _applied(answer, calibrated) if return_map else calibrated
 
 
@@ -253,7 +253,7 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
     True
     """
     _, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
-    return Bounds(*(like(predictions, arrays[name], columns) for name in ("predictions", "p0", "p1")))
+    return Bounds(*(like(predictions, arrays[name], columns, name=None) for name in ("predictions", "p0", "p1")))
 
 
 def calibrate_sets(
