@@ -16,12 +16,12 @@ import numpy as np
 
 from backend.monitors.kinds import ClassMonitor
 from schemas.monitors import MonitorBody
-from service.formats.arrow_tables import ARROW as ARROW_FORMAT
-from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
+from service.formats.arrays import ARROW as ARROW_FORMAT
+from service.formats.arrays import NPY as NPY_FORMAT
+from service.formats.arrays import NPZ as NPZ_FORMAT
+from service.formats.arrays import PARQUET as PARQUET_FORMAT
 from service.formats.documents import CSV as CSV_FORMAT
 from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
-from service.formats.numpy_arrays import NPY as NPY_FORMAT
-from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
 from tests.packed import arrow, npy, npz, parquet
 
 JSON, NPZ, NPY = JSON_FORMAT.media_type, NPZ_FORMAT.media_type, NPY_FORMAT.media_type

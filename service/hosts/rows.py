@@ -16,10 +16,10 @@ from calibrant.core.errors import MAX_OFFENCES, CalibrationError, Offence, Wrong
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.io.strict import CLASSIFICATION, feature_array, read_csv, read_names, read_npy
 from service.errors import InvalidField
+from service.formats.arrays import write_npy
 from service.formats.documents import write_json, write_sets
 from service.formats.format import Array, Body, BodyLimits
 from service.formats.json_body import LongArray, array_of, check_values, plain, read_document
-from service.formats.numpy_arrays import write_npy
 from service.inference.models import NO_CONTEXT, RowContext
 
 CSV, NPY = "text/csv", "application/x-npy"

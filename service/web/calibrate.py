@@ -187,10 +187,10 @@ def _written(
     decimal: str,
 ) -> CalibratedFile:
     """Write the table with its new columns to a temporary file."""
-    if isinstance(table, ParquetTable):
-        suffix, kind, pieces = "parquet", "application/vnd.apache.parquet", _parquet(table, calibrated, names)
-    elif isinstance(table, ArrowTable):
-        suffix, kind, pieces = "arrow", "application/vnd.apache.arrow.file", _arrow(table, calibrated, names)
+    if isinstance(table, ParquetTable | ArrowTable):
+        suffix = "parquet" if isinstance(table, ParquetTable) else "arrow"
+        kind = f"application/vnd.apache.{'parquet' if suffix == 'parquet' else 'arrow.file'}"
+        pieces = _typed(table, calibrated, names, as_parquet=suffix == "parquet")
     else:
         suffix = "tsv" if isinstance(table, CsvTable) and table.separator == "\t" else "csv"
         kind = "text/tab-separated-values" if suffix == "tsv" else "text/csv"
@@ -209,37 +209,14 @@ def _written(
 _UNLIMITED = 1 << 62
 
 
-class _Positions(Pieces):
-    """Pieces of a format that refers to positions in the file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._at = 0
-
-    def write(self, data: Any) -> int:
-        """Keep the bytes until ``drain``."""
-        size = super().write(data)
-        self._at += size
-        return size
-
-    def tell(self) -> int:
-        """The number of bytes written."""
-        return self._at
-
-
-def _parquet(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, output = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
-    return _batches(output, partial(arrow.parquet.ParquetWriter, schema=output.schema))
-
-
-def _arrow(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, output = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
-    return _batches(output, partial(arrow.ipc.new_file, schema=output.schema))
-
-
-def _batches(output: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
-    arrow, pieces = needed_pyarrow("ipc", "an Arrow file"), _Positions()
-    with opened(arrow.PythonFile(pieces, "w")) as writer:
+def _typed(
+    table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None, *, as_parquet: bool
+) -> Iterator[bytes]:
+    """Write the table as a Parquet or an Arrow file, in batches of rows."""
+    part, what = ("parquet", "a Parquet file") if as_parquet else ("ipc", "an Arrow file")
+    arrow, output, pieces = needed_pyarrow(part, what), calibrated_arrow(table, calibrated, names), Pieces()
+    opened = arrow.parquet.ParquetWriter if as_parquet else arrow.ipc.new_file
+    with opened(arrow.PythonFile(pieces, "w"), output.schema) as writer:
         for batch in output.to_batches(_ROWS):
             writer.write_batch(batch)
             yield pieces.drain()

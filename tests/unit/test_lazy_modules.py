@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calibrant.io.errors import pyarrow
-from service.formats import arrow_tables
+from service.formats import arrays
 
 #: What Calibrant imports on first use, or recognises without importing it.
 LAZY = ["pandas", "polars", "pyarrow", "matplotlib", "sklearn"]
@@ -125,9 +125,9 @@ def test_an_import_of_arrow_that_failed_once_is_tried_again(monkeypatch: pytest.
 
 
 def test_a_failed_import_is_not_reported_as_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrow_tables.pyarrow.cache_clear()
+    arrays.pyarrow.cache_clear()
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     monkeypatch.setattr(sys, "meta_path", [_FailsOnce("pyarrow.parquet"), *sys.meta_path])
     with pytest.raises(ImportError, match="too many open files"):
-        arrow_tables.pyarrow()
-    assert arrow_tables.pyarrow().parquet.read_table
+        arrays.pyarrow()
+    assert arrays.pyarrow().parquet.read_table

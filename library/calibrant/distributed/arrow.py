@@ -23,7 +23,7 @@ from calibrant.core.errors import (
     UnknownReduction,
     WrongShape,
 )
-from calibrant.io.arrow import is_list, is_number, lists_of, null_rows
+from calibrant.io.arrow import is_list, is_number, lists_of, null_rows, number_array
 from calibrant.io.errors import needed_pyarrow
 from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge, read_folds
 from calibrant.monitoring.tally import CellTable
@@ -367,7 +367,7 @@ class RowCounter:
         labels = types.is_integer(outcomes.type) or types.is_boolean(outcomes.type)
         if not (numbers and labels) or predictions.null_count or outcomes.null_count:
             return False
-        p, y = _array(predictions), _array(outcomes)
+        p, y = number_array(predictions), number_array(outcomes)
         if not (p.min() >= 0.0 and p.max() <= 1.0 and y.min() >= 0 and y.max() <= 1):  # NaN compares as false
             return False
         codes = None if columns.group is None else self._codes(batch, columns.group, keys)
@@ -488,15 +488,7 @@ def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
         column = column.cast(arrow.float64())
     elif not is_number(kind):
         raise NotANumber.at(pointer, "must contain only numbers")
-    return _array(column)
-
-
-def _array(column: Any) -> npt.NDArray[Any]:
-    """Return a column of numbers as an array, with NaN for null."""
-    if column.null_count or column.type.bit_width not in (8, 16, 32, 64):
-        numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return numbers
-    return np.from_dlpack(column)  # without a copy, and unlike to_numpy without an import of pandas
+    return number_array(column)
 
 
 def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any]:
@@ -544,4 +536,4 @@ def _indices(column: Any) -> npt.NDArray[Any]:
     indices = column.indices
     if indices.null_count:
         indices = indices.cast("int64").fill_null(-1)
-    return _array(indices)
+    return number_array(indices)

@@ -99,8 +99,11 @@ def null_rows(column: Any) -> Ints:
 
 def number_array(column: Any) -> Array:
     """Convert a numeric column to an array; null becomes NaN."""
-    numbers: Array = decoded(column).to_numpy(zero_copy_only=False)
-    return numbers
+    plain = decoded(column)
+    if plain.null_count or plain.type.bit_width not in (8, 16, 32, 64):
+        numbers: Array = plain.to_numpy(zero_copy_only=False)
+        return numbers
+    return np.from_dlpack(plain)  # without a copy, and unlike to_numpy without an import of pandas
 
 
 def lists_of(column: Any) -> tuple[Ints, Any]:

@@ -30,7 +30,7 @@ from zipfile import ZipInfo
 import numpy as np
 
 from calibrant.core.batch import MAX_NAME
-from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, NotANumber, WrongShape
 from calibrant.core.features import MAX_FEATURES, Features, read_feature
 from calibrant.io import arrow
 from calibrant.io.arrow import bytes_to_convert
@@ -275,6 +275,15 @@ class Names:
     def array(self) -> Array:
         """Return the names of all rows."""
         return _strings(self._rows)
+
+
+def check_names(arrays: Mapping[str, Array], fields: Sequence[str], n: int, of: str) -> None:
+    """Raise ``WrongShape`` or ``LengthMismatch`` for names that are not one for each of the ``n`` rows of others."""
+    for name in fields:
+        if name in arrays and arrays[name].ndim != 1:
+            raise WrongShape.at(f"/{name}", "must be (n,)")
+        if name in arrays and len(arrays[name]) != n:
+            raise LengthMismatch.at(f"/{name}", f"has {len(arrays[name])} rows, but {of} {n}")
 
 
 def read_names(values: Sequence[object], limits: Limits, field: str = "groups") -> Array:
