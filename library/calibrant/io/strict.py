@@ -263,9 +263,7 @@ class Names:
         """
         are_text = set(map(type, values)) <= {str}
         if not (are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values)):  # type: ignore[arg-type]
-            for i, name in enumerate(values, len(self._rows)):
-                if (error := _error_of(name, i, self._field)) is not None:
-                    raise error
+            _check_names(values, lambda i: len(self._rows) + i, self._field)
         fresh = set(values).difference(self._known)
         self._limits.check_bytes((len(self._rows) + len(values)) * _REFERENCE)
         # References in the list and in the array, and the new strings.
@@ -305,23 +303,20 @@ def feature_array(field: str, values: Sequence[object], limits: Limits) -> Array
 
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
     """Convert one code per row, an index into ``values``, to an array of strings; raises as ``Names.add``."""
-    for code, name in enumerate(values):
-        if _error_of(name, 0, field) is not None:
-            rows = np.flatnonzero(codes == code)
-            error = _error_of(name, int(rows[0]) if len(rows) else 0, field)
-            if error is not None:
-                raise error
+    _check_names(values, lambda code: int(np.argmax(codes == code)) if len(codes) else 0, field)
     limits.check_bytes(len(codes) * _REFERENCE)
     limits.reserve(len(codes) * _REFERENCE)
     return _strings(values)[codes]
 
 
-def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
-    if not isinstance(name, str):
-        return NotANumber.at(f"/{field}/{row}", "must be a string like the first" if row else "must be a string")
-    if len(name) > MAX_NAME or "\0" in name:
-        return InvalidOption.at(f"/{field}/{row}", f"must have at most {MAX_NAME} characters and no NUL")
-    return None
+def _check_names(names: Sequence[object], row_of: Callable[[int], int], field: str) -> None:
+    """Raise the error of the first invalid name; ``row_of`` returns the first row of a name."""
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            like = "must be a string like the first" if row_of(i) else "must be a string"
+            raise NotANumber.at(f"/{field}/{row_of(i)}", like)
+        if len(name) > MAX_NAME or "\0" in name:
+            raise InvalidOption.at(f"/{field}/{row_of(i)}", f"must have at most {MAX_NAME} characters and no NUL")
 
 
 def _strings(values: Sequence[Any]) -> Array:
