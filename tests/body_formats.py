@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from service.formats.arrow_tables import ARROW as ARROW_FORMAT
-from service.formats.arrow_tables import PARQUET as PARQUET_FORMAT
-from service.formats.csv_text import CSV as CSV_FORMAT
+from service.formats.arrays import ARROW as ARROW_FORMAT
+from service.formats.arrays import NPY as NPY_FORMAT
+from service.formats.arrays import NPZ as NPZ_FORMAT
+from service.formats.arrays import PARQUET as PARQUET_FORMAT
+from service.formats.documents import CSV as CSV_FORMAT
 from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
-from service.formats.numpy_arrays import NPY as NPY_FORMAT
-from service.formats.numpy_arrays import NPZ as NPZ_FORMAT
 from tests.packed import arrow, npy, npz, parquet
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from backend.monitors.ingestion import (
     counts_of,
 )
 from backend.monitors.kinds import kind_of_monitor
-from backend.monitors.row_tables import check_schema, rows_of_table
-from backend.monitors.rows import MOST_NAMED, REASONS, MonitorRows, What, Why
+from backend.monitors.row_fields import check_schema, rows_of_table
+from backend.monitors.rows import MOST_NAMED, MonitorRows, What, Why
 from backend.references import check_files, in_request, queue_files, scan_of
 from backend.requester import Requester
 from backend.store.chores import Chore, schedule
@@ -45,15 +45,13 @@ from calibrant.core.errors import (
     SourceChanged,
     SourceTooLarge,
     WrongShape,
-    requires,
 )
 from calibrant.core.progress import Progress, reporting
 from calibrant.distributed.arrow import NO_COLUMN, NO_ROWS
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan, damage
-from calibrant.io.arrow import decoded, is_text, value_type
-from calibrant.io.errors import InvalidField
+from calibrant.io.arrow import decoded, is_text, validated, value_type, without_views
+from calibrant.io.errors import InvalidField, needed_pyarrow
 from calibrant.io.limits import Limits
-from calibrant.io.shared import validated, without_views
 from schemas.backfills import BackfillAnswer, BackfillOptions, BackfillSpec, MonitorColumns, RefusedFileRow
 from schemas.base import DAY, seconds_of
 from schemas.jobs import JobRecord
@@ -132,8 +130,7 @@ class FileRows:
 
     def blocks(self, scan: Scan, piece: FilePiece) -> Iterator[pa.Table]:
         """Yield the rows of a piece in blocks of ``size``, which are the same every time."""
-        with requires("files"):
-            import pyarrow as pa
+        arrow = needed_pyarrow("types")
         waiting: list[pa.RecordBatch] = []
         n = size = 0
         for batch in scan.batches(piece, list(dict.fromkeys(self._columns.values())), self._texts):
@@ -142,36 +139,35 @@ class FileRows:
             if size > _BLOCK_BYTES:
                 raise SourceTooLarge.at("/source", f"has rows that are too long: {n:,} have more than 256 MB")
             if n >= self.size:
-                table = pa.Table.from_batches(waiting)
+                table = arrow.Table.from_batches(waiting)
                 whole = n - n % self.size
                 yield from (table.slice(start, self.size) for start in range(0, whole, self.size))
                 waiting, n = table.slice(whole).to_batches(), n - whole
                 size = sum(part.nbytes for part in waiting)
         if n:
-            yield pa.Table.from_batches(waiting)
+            yield arrow.Table.from_batches(waiting)
 
     def read(self, block: pa.Table, keys: Mapping[str, str | None]) -> MonitorRows:
         """Read a block; ``keys`` are the columns in the names of its folders. Raises errors about a whole column."""
-        with requires("files"):
-            import pyarrow as pa
+        arrow = needed_pyarrow("types")
         columns, texts = {}, None
         for field, name in self._columns.items():
             place = block.schema.get_field_index(name)
             if place >= 0:
                 column = block.column(place)
             elif field == "group" and name in keys:
-                column = pa.chunked_array([pa.repeat(pa.scalar(keys[name], pa.string()), block.num_rows)])
+                column = arrow.chunked_array([pa.repeat(arrow.scalar(keys[name], arrow.string()), block.num_rows)])
             else:
                 where = "/" + field.replace(".", "/")
                 raise InvalidOption.at(where, NO_COLUMN)
             if field == "timestamp" and is_text(value_type(column.type)):
-                texts = decoded(column).cast(pa.large_string())
-            elif pa.types.is_null(column.type):
-                kinds = {"id": pa.string(), "group": pa.string(), "timestamp": pa.timestamp("us")}
-                columns[field] = column.cast(kinds.get(field, pa.float64()))
+                texts = decoded(column).cast(arrow.large_string())
+            elif arrow.types.is_null(column.type):
+                kinds = {"id": arrow.string(), "group": arrow.string(), "timestamp": arrow.timestamp("us")}
+                columns[field] = column.cast(kinds.get(field, arrow.float64()))
             else:
                 columns[field] = column
-        table = without_views(validated(pa.table(columns), _LIMITS))
+        table = without_views(validated(arrow.table(columns), _LIMITS))
         check_schema(table.schema, self.what, self._kind)
         rows = rows_of_table(table, _LIMITS, self.what, self._kind)
         return rows if texts is None else _timed(rows, texts)
@@ -287,7 +283,7 @@ class Backfill:
 
     def _refuse(self, row: RefusedFileRow) -> None:
         """List a refused row; those with a reason that usually applies to many are listed once."""
-        details = {REASONS[why].detail for why in LISTED_ONCE}
+        details = {why.detail for why in LISTED_ONCE}
         for i, other in enumerate(self._refusals):
             if row.detail == other.detail and row.detail in details:
                 self._refusals[i] = other.model_copy(update={"rows": other.rows + row.rows})

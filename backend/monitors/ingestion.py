@@ -34,7 +34,6 @@ from backend.monitors.outcomes import (
 )
 from backend.monitors.rows import (
     MOST_NAMED,
-    REASONS,
     MonitorRows,
     What,
     Why,
@@ -230,11 +229,10 @@ class Account:
         return [self._refusal(row, why) for row, why in self._named]
 
     def _refusal(self, row: int, why: Why) -> RefusedRow:
-        code, detail = REASONS[why]
-        name = self._unknown.get(row)
+        detail, name = why.detail, self._unknown.get(row)
         if name is not None:
             detail = detail.replace("an unknown field", f"the unknown field {name}")
-        return RefusedRow(row=row, code=code, detail=detail, rows=max(1, self._repeated[why]))
+        return RefusedRow(row=row, code=why.code, detail=detail, rows=max(1, self._repeated[why]))
 
     def _name(self, rows: Iterable[tuple[int, Why]]) -> None:
         self._named = sorted([*self._named, *rows])[:MOST_NAMED]

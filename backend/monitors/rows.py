@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -181,103 +181,76 @@ MOST_NAMED = 20
 MAX_ID_BYTES = MAX_GROUP_BYTES = 200
 
 
-class Reason(NamedTuple):
-    """A code, and a message that continues "row 3 ..."."""
+class Why(IntEnum):
+    """A reason for refusing a row, which arrays of rows store as one byte each.
+
+    ``code`` is stable, and ``detail`` continues "row 3 ...".
+    """
 
     code: str
     detail: str
 
-
-class Why(IntEnum):
-    """The key of a reason in ``REASONS``; arrays of rows store it as one byte each."""
+    def __new__(cls, value: int, code: str = "", detail: str = "") -> Why:
+        """Create a member of the enumeration."""
+        member = int.__new__(cls, value)
+        member._value_, member.code, member.detail = value, code, detail
+        return member
 
     FINE = 0
-    UNREADABLE = 1
-    UNKNOWN_FIELD = 2
-    NO_ID = 3
-    LONG_ID = 4
-    NO_PREDICTION = 5
-    NOT_A_NUMBER = 6
-    NOT_FINITE = 7
-    OUT_OF_RANGE = 8
-    WRONG_SUM = 9
-    WRONG_SHAPE = 10
-    NO_LABEL = 11
-    INVALID_LABEL = 12
-    INVALID_TIME = 13
-    FUTURE = 14
-    TOO_OLD = 15
-    INVALID_GROUP = 16
-    CONTRADICTED = 17
-    INVALID_ID = 18
-    FORGOTTEN = 19
-    RESERVED_GROUP = 20
-    MILLISECONDS = 21
-    EMPTY_ID = 22
-    FULL = 23
-    NO_OUTCOME = 24
-    INVALID_OUTCOME = 25
-    WRONG_FORECAST = 26
-    CROSSING = 27
-    INVALID_VARIANCE = 28
-    NOT_A_SET = 29
-
-
-REASONS: dict[Why, Reason] = {
-    Why.UNREADABLE: Reason(
-        "unreadable", "is not a JSON object or event, has a key twice, or its data have an unknown form"
-    ),
-    Why.UNKNOWN_FIELD: Reason(
+    UNREADABLE = (1, "unreadable", "is not a JSON object or event, has a key twice, or its data have an unknown form")
+    UNKNOWN_FIELD = (
+        2,
         "invalid-field",
         "has an unknown field; allowed are id, prediction, label, timestamp and group, as far as the call uses them",
-    ),
-    Why.NO_ID: Reason("missing-id", "has no id, which is needed to join predictions and labels"),
-    Why.LONG_ID: Reason("invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes"),
-    Why.NO_PREDICTION: Reason("missing-prediction", "has no prediction"),
-    Why.NOT_A_NUMBER: Reason("not-a-number", "has a prediction that is not numeric"),
-    Why.NOT_FINITE: Reason("not-finite", "has a prediction that is not a finite number"),
-    Why.OUT_OF_RANGE: Reason(
-        "out-of-range", "has a prediction outside [0, 1]; logits need a monitor with the scale logit"
-    ),
-    Why.WRONG_SUM: Reason("out-of-range", "has a prediction that does not sum to 1"),
-    Why.WRONG_SHAPE: Reason("wrong-shape", "has a prediction with another number of classes than the monitor"),
-    Why.NO_LABEL: Reason("missing-label", "has no label"),
-    Why.INVALID_LABEL: Reason(
-        "invalid-label", "has a label that is not an integer from 0 to the number of classes minus 1"
-    ),
-    Why.INVALID_TIME: Reason("invalid-timestamp", "has a timestamp that is not RFC 3339 with an offset"),
-    Why.FUTURE: Reason("from-the-future", "has a timestamp further in the future than the skew of the monitor"),
-    Why.TOO_OLD: Reason(
-        "too-old", "has a timestamp older than the retention of the monitor; to count such rows, increase `retention`"
-    ),
-    Why.FORGOTTEN: Reason(
+    )
+    NO_ID = (3, "missing-id", "has no id, which is needed to join predictions and labels")
+    LONG_ID = (4, "invalid-id", f"has an id of more than {MAX_ID_BYTES} bytes")
+    NO_PREDICTION = (5, "missing-prediction", "has no prediction")
+    NOT_A_NUMBER = (6, "not-a-number", "has a prediction that is not numeric")
+    NOT_FINITE = (7, "not-finite", "has a prediction that is not a finite number")
+    OUT_OF_RANGE = (8, "out-of-range", "has a prediction outside [0, 1]; logits need a monitor with the scale logit")
+    WRONG_SUM = (9, "out-of-range", "has a prediction that does not sum to 1")
+    WRONG_SHAPE = (10, "wrong-shape", "has a prediction with another number of classes than the monitor")
+    NO_LABEL = (11, "missing-label", "has no label")
+    INVALID_LABEL = (12, "invalid-label", "has a label that is not an integer from 0 to the number of classes minus 1")
+    INVALID_TIME = (13, "invalid-timestamp", "has a timestamp that is not RFC 3339 with an offset")
+    FUTURE = (14, "from-the-future", "has a timestamp further in the future than the skew of the monitor")
+    TOO_OLD = (
+        15,
+        "too-old",
+        "has a timestamp older than the retention of the monitor; to count such rows, increase `retention`",
+    )
+    INVALID_GROUP = (16, "invalid-group", f"has a group that is not a string of at most {MAX_GROUP_BYTES} bytes")
+    CONTRADICTED = (17, "contradicted", "has another label than the first one, which is kept")
+    INVALID_ID = (18, "invalid-id", "has an id that is neither a string nor an integer of at most 64 bits")
+    FORGOTTEN = (
+        19,
         "too-old",
         "has an id and a timestamp older than the horizon of the monitor: the id may have expired; "
         "send such rows once, without ids, or to a monitor with a longer `horizon`",
-    ),
-    Why.INVALID_GROUP: Reason("invalid-group", f"has a group that is not a string of at most {MAX_GROUP_BYTES} bytes"),
-    Why.RESERVED_GROUP: Reason("invalid-group", "has the group (other), which is reserved for groups beyond the limit"),
-    Why.CONTRADICTED: Reason("contradicted", "has another label than the first one, which is kept"),
-    Why.EMPTY_ID: Reason("missing-id", "has an empty id; omit the field or use null for a row without an id"),
-    Why.INVALID_ID: Reason("invalid-id", "has an id that is neither a string nor an integer of at most 64 bits"),
-    Why.MILLISECONDS: Reason(
-        "from-the-future", "has a timestamp far in the future: is it in milliseconds instead of seconds?"
-    ),
-    Why.FULL: Reason(
+    )
+    RESERVED_GROUP = (20, "invalid-group", "has the group (other), which is reserved for groups beyond the limit")
+    MILLISECONDS = (
+        21,
+        "from-the-future",
+        "has a timestamp far in the future: is it in milliseconds instead of seconds?",
+    )
+    EMPTY_ID = (22, "missing-id", "has an empty id; omit the field or use null for a row without an id")
+    FULL = (
+        23,
         "monitor-full",
         "has an unknown id, and the monitor may store no more ids; send it again once its prediction is counted",
-    ),
-    Why.NO_OUTCOME: Reason("missing-label", "has no observed outcome"),
-    Why.INVALID_OUTCOME: Reason("invalid-label", "has an observed outcome that is not a finite number"),
-    Why.WRONG_FORECAST: Reason(
-        "wrong-shape", "has a forecast with another number of values than the forecasts of the monitor"
-    ),
-    Why.CROSSING: Reason("crossing-quantiles", "has quantiles, or bounds of an interval, that are not ascending"),
-    Why.INVALID_VARIANCE: Reason("invalid-variance", "has a variance that is not above 0"),
-    Why.NOT_A_SET: Reason(
-        "not-a-set", "has a prediction with other numbers than 1 and 0, whether the set has each class"
-    ),
-}
+    )
+    NO_OUTCOME = (24, "missing-label", "has no observed outcome")
+    INVALID_OUTCOME = (25, "invalid-label", "has an observed outcome that is not a finite number")
+    WRONG_FORECAST = (
+        26,
+        "wrong-shape",
+        "has a forecast with another number of values than the forecasts of the monitor",
+    )
+    CROSSING = (27, "crossing-quantiles", "has quantiles, or bounds of an interval, that are not ascending")
+    INVALID_VARIANCE = (28, "invalid-variance", "has a variance that is not above 0")
+    NOT_A_SET = (29, "not-a-set", "has a prediction with other numbers than 1 and 0, whether the set has each class")
 
 
 # --- Checks of individual rows: an invalid row is refused, the others are not affected

@@ -9,9 +9,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from service.formats.arrow_tables import ARROW
+from service.formats.arrays import ARROW, NPZ
 from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
-from service.formats.numpy_arrays import NPZ
 
 Columns = dict[str, Any]
 #: A body and its content type.

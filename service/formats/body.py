@@ -15,17 +15,15 @@ from starlette.types import Scope
 
 from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What
-from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import Offence
-from calibrant.io.compression import HTTP, unpacked
+from calibrant.core.errors import MAX_OFFENCES, Offence
 from calibrant.io.errors import DamagedFile, FileTooLarge
 from calibrant.io.limits import LIGHT_BYTES
+from calibrant.io.source import HTTP, unpacked
 from schemas.base import Document
 from schemas.monitor_rows import EventsQuery
 from service.errors import InvalidField, MalformedEncoding, TooLarge, UnsupportedMediaType, of_header
 from service.formats.catalogue import BY_TYPE, READERS, ROWS_READERS
-from service.formats.csv_text import CSV
-from service.formats.documents import of_text
+from service.formats.documents import CSV, of_text
 from service.formats.events import CloudEvent, is_binary, read_binary, read_structured
 from service.formats.format import Body, BodyLimits, Payload, with_numbers
 from service.formats.media import EVENT, EVENTS, JSON, MERGE_PATCH

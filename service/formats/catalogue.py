@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.formats.arrow_tables import ARROW, PARQUET
-from service.formats.csv_text import CSV
-from service.formats.documents import FORMATS_OF_LINES, JSON_FORMAT
+from service.formats.arrays import ARROW, NPY, NPZ, PARQUET
+from service.formats.documents import CSV, FORMATS_OF_LINES, JSON_FORMAT
 from service.formats.format import Format, Reader, RowsReader, Writer
-from service.formats.numpy_arrays import NPY, NPZ
 
 #: In the order of the reference; the first is the default of responses.
 FORMATS = (JSON_FORMAT, *FORMATS_OF_LINES, NPZ, NPY, ARROW, PARQUET, CSV)

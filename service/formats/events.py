@@ -19,9 +19,9 @@ from backend.monitors.row_fields import PredictionColumns
 from backend.monitors.rows import MonitorRows, What, together
 from schemas.monitor_rows import By
 from service.errors import InvalidField, MalformedJson, of_header
-from service.formats.documents import check_text, pieces_of, rows_in, rows_of
+from service.formats.documents import check_text, rows_in, rows_of
 from service.formats.format import Body, BodyLimits
-from service.formats.json_body import LongArray, check_tree, check_values, finite, plain, read_document
+from service.formats.json_body import LongArray, check_tree, check_values, finite, pieces_of, plain, read_document
 from service.formats.media import EVENTS
 
 # --- CloudEvents 1.0 over HTTP: structured, batched and binary mode

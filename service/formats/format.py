@@ -155,6 +155,7 @@ class Pieces(io.RawIOBase):
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
+        self._position = 0
 
     def writable(self) -> bool:
         """True."""
@@ -164,7 +165,12 @@ class Pieces(io.RawIOBase):
         """Keep the bytes until ``drain``."""
         piece = bytes(data)
         self._pieces.append(piece)
+        self._position += len(piece)
         return len(piece)
+
+    def tell(self) -> int:
+        """The number of bytes written."""
+        return self._position
 
     def drain(self) -> bytes:
         """Return and remove the written bytes."""

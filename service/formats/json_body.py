@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from calibrant.core.batch import MAX_NAME, MAX_OFFENCES
-from calibrant.core.errors import NotANumber, Offence, WrongShape, token
-from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, feature_array, read_names
+from calibrant.core.batch import MAX_NAME
+from calibrant.core.errors import MAX_OFFENCES, NotANumber, Offence, WrongShape, token
+from calibrant.io.strict import CLASSIFICATION, REGRESSION, Names, feature_array
 from service.errors import InvalidField, MalformedJson, TooLarge
 from service.formats.format import Array, Body, BodyLimits, Payload, fields_of_kind
 
@@ -81,9 +81,7 @@ def read_json(body: Body, limits: BodyLimits, _query: Mapping[str, str] = NO_QUE
     numbers_alone = b"true" not in bones and b"false" not in bones
     sent = _arrays_of(document)
     arrays = {
-        name: array_of(name, values, limits)
-        if _are_names(name, values) or CLASSIFICATION.is_feature(name)
-        else _numbers(name, values, limits, trusted=numbers_alone)
+        name: array_of(name, values, limits, trusted=numbers_alone)
         for name, values in sent.items()
         if values is not None
     }
@@ -100,14 +98,44 @@ def payload_of(document: Any, limits: BodyLimits) -> Payload:
     return Payload(arrays, {name: plain(value) for name, value in document.items()}, from_query=False)
 
 
-def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0) -> Array:
-    """Convert an array of a parsed body, whose errors call it ``name``; ``first`` is the index of its first row."""
+def array_of(name: str, values: Any, limits: BodyLimits, *, first: int = 0, trusted: bool = False) -> Array:
+    """Convert an array of a parsed body, whose errors call it ``name``.
+
+    ``first`` is the index of its first row, and ``trusted`` means that there are no booleans.
+    """
+    if not isinstance(values, list | LongArray):
+        raise WrongShape.at(f"/{name}", "must be an array")
     if CLASSIFICATION.is_feature(name):
-        return _feature(name, values, limits)
+        listed: list[Any] = []
+        for piece in pieces_of(values, limits, f"/{name}"):
+            limits.reserve(_VALUE_BYTES * len(piece))
+            listed += piece
+        return feature_array(name, listed, limits)
+    start = next(values.pieces()) if name == "labels" and isinstance(values, LongArray) else values
+    if name in REGRESSION.texts or (name == "labels" and isinstance(start, list) and start and type(start[0]) is str):
+        names = Names(limits, name)
+        for piece in pieces_of(values, limits, f"/{name}"):
+            names.add(piece)
+        return names.array()
     if isinstance(values, LongArray):
-        of_names = _are_names(name, next(values.pieces()) if name == "labels" else [])
-        return _long_names(name, values, limits) if of_names else _long_numbers(name, values, limits)
-    return _names(name, values, limits) if _are_names(name, values) else _numbers(name, values, limits, first=first)
+        return _long_numbers(name, values, limits)
+    limits.check_rows(len(values), f"/{name}")
+    return _numbers(name, values, limits, trusted=trusted, first=first)
+
+
+class InPieces(Protocol):
+    """An array that is read in pieces."""
+
+    def pieces(self) -> Iterator[list[Any]]: ...  # noqa: D102
+
+
+def pieces_of(rows: list[Any] | InPieces, limits: BodyLimits, where: str = "/rows") -> Iterator[list[Any]]:
+    """Yield an array in pieces; raises ``TooLarge`` if it has more rows than allowed."""
+    n_rows = 0
+    for piece in [rows] if isinstance(rows, list) else rows.pieces():
+        n_rows += len(piece)
+        limits.check_rows(n_rows, where)
+        yield piece
 
 
 def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -132,18 +160,6 @@ def _arrays_of(document: dict[str, Any]) -> dict[str, Any]:
                 raise WrongShape.at(f"/{field}", "must be an array")
             sent[field] = values
     return sent
-
-
-def _feature(name: str, values: Any, limits: BodyLimits) -> Array:
-    """Convert the values of a feature: numbers, strings or booleans, and null."""
-    if not isinstance(values, list | LongArray):
-        raise WrongShape.at(f"/{name}", "must be an array")
-    listed: list[Any] = []
-    for piece in values.pieces() if isinstance(values, LongArray) else [values]:
-        limits.check_rows(len(listed) + len(piece), f"/{name}")
-        limits.reserve(_VALUE_BYTES * len(piece))
-        listed += piece
-    return feature_array(name, listed, limits)
 
 
 def _object(document: Any) -> dict[str, Any]:
@@ -175,16 +191,6 @@ def _long_numbers(name: str, values: LongArray, limits: BodyLimits) -> Array:
     return np.concatenate(arrays)
 
 
-def _long_names(field: str, values: LongArray, limits: BodyLimits) -> Array:
-    """Convert a long array to names."""
-    names, rows = Names(limits, field), 0
-    for piece in values.pieces():
-        limits.check_rows(rows + len(piece), f"/{field}")
-        names.add(piece)
-        rows += len(piece)
-    return names.array()
-
-
 def _numbers(
     name: str,
     values: Any,
@@ -201,11 +207,7 @@ def _numbers(
     double. Otherwise every type is checked first. ``plain`` means that there are only numbers. ``first`` is the index
     of the first row. ``are_rows`` states whether an error expects lists; by default if most values are.
     """
-    pointer = f"/{name}"
-    if not isinstance(values, list):
-        raise WrongShape.at(pointer, "must be an array")
-    limits.check_rows(len(values), pointer)
-    trusted = trusted or plain
+    pointer, trusted = f"/{name}", trusted or plain
     kinds = set() if plain else set(map(type, values))
     nested = kinds == {list}
     if list in kinds and not nested:
@@ -250,20 +252,6 @@ def _doubles(values: list[Any], *, nested: bool) -> Array:
     for row in values:
         numbers.fromlist(row)
     return np.frombuffer(numbers, dtype=np.float64).reshape(len(values), -1)
-
-
-def _are_names(name: str, values: Any) -> bool:
-    """Whether an array holds strings: the names of groups, or labels that ``class_names`` lists."""
-    return name in REGRESSION.texts or (
-        name == "labels" and isinstance(values, list) and bool(values) and isinstance(values[0], str)
-    )
-
-
-def _names(field: str, values: Any, limits: BodyLimits) -> Array:
-    if not isinstance(values, list):
-        raise WrongShape.at(f"/{field}", "must be an array")
-    limits.check_rows(len(values), f"/{field}")
-    return read_names(values, limits, field=field)
 
 
 def _not_numbers(values: list[Any], pointer: str, first: int, *, nested: bool) -> NotANumber:
@@ -389,11 +377,15 @@ def read_document(text: Text, limits: BodyLimits) -> Any:
     """
     if len(text) > PIECE:
         return _Reader(text, limits).tree(0, len(text), 0)
-    body = bytes(text)
-    bones = skeleton(body, limits)
-    document = parse_json(body, limits)
-    check_depth(bones, limits)
-    check_keys(body, bones, {"": document}, 0)
+    return _parsed(bytes(text), limits, named=text)
+
+
+def _parsed(text: bytes, limits: BodyLimits, at: int = 0, depth: int = 0, named: Text = b"") -> Any:
+    """Parse JSON as ``parse_json``, and check its nesting and its keys; a duplicate one in ``named`` is named."""
+    bones = skeleton(text, limits)
+    document = parse_json(text, limits, at)
+    check_depth(bones, limits, depth)
+    check_keys(named, bones, {"": document}, 0)
     return document
 
 
@@ -509,11 +501,7 @@ class _Reader:
     def load(self, before: bytes, start: int, end: int, after: bytes, depth: int) -> Any:
         """Parse a section with added brackets, and check its nesting and its keys."""
         piece = before + self.text[start:end] + after
-        document = parse_json(piece, self.limits, start - len(before))
-        bones = skeleton(piece, self.limits)
-        check_depth(bones, self.limits, depth - len(before))
-        check_keys(b"", bones, {"": document}, 0)
-        return document
+        return _parsed(piece, self.limits, start - len(before), depth - len(before))
 
     def spend(self, start: int, end: int) -> None:
         """Count the values and brackets of a section; raises ``TooLarge`` if there are too many besides the rows."""
@@ -545,7 +533,7 @@ class _Reader:
             if len(members) == MOST_MEMBERS:
                 raise TooLarge(f"an object in a large JSON body may have at most {MOST_MEMBERS} members")
             if name in members:
-                raise InvalidField.at("/" + name[:64].replace("~", "~0").replace("/", "~1"), "occurs twice")
+                raise InvalidField.at("/" + token(name[:64]), "occurs twice")
             members[name] = value
         return members
 
@@ -611,7 +599,7 @@ def _commas(text: Text, start: int, end: int) -> Iterator[Places]:
             continue
         commas = np.flatnonzero(characters == _COMMA)
         if has_brackets:
-            depths = np.cumsum(_steps(characters), dtype=np.int32)
+            depths = _depths(characters)
             commas = commas[depths[commas] == -depth]
             depth += int(depths[-1])
         yield commas + at
@@ -624,12 +612,9 @@ def _blocks(text: Text, start: int, end: int) -> Iterator[tuple[int, Characters]
         piece = bytes(text[start : min(start + PIECE, end)])
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # keeps a backslash and the escaped character together
             piece = bytes(text[start : min(start + PIECE + 1, end)])
-        if b"\\" in piece:
-            characters = np.frombuffer(piece.replace(b"\\\\", b"__").replace(b'\\"', b"__"), np.uint8)
-        else:
-            characters = np.frombuffer(piece, np.uint8)
+        characters = np.frombuffer(_unescaped(piece), np.uint8)
         if inside or b'"' in piece:
-            within = np.logical_xor.accumulate(characters == _QUOTE) ^ inside
+            within = _inside_strings(characters) ^ inside
             inside = bool(within[-1])
             characters = np.where(within, np.uint8(0), characters)
         yield start, characters
@@ -693,7 +678,7 @@ def check_depth(bones: bytes, limits: BodyLimits, depth: int = 0) -> None:
         raise TooLarge(f"the body is nested deeper than {limits.max_json_depth} levels")
 
 
-def check_keys(body: Body, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
+def check_keys(body: Text, bones: bytes, options: Mapping[str, Any], entries: int, where: str = "") -> None:
     """Raise ``InvalidField`` if a key occurs twice in any object of the body, or of the field ``where``.
 
     There are as many colons outside strings as keys. ``entries`` counts the keys of the outermost object; all nested
@@ -744,21 +729,16 @@ def _inside_strings(characters: Characters) -> npt.NDArray[np.bool_]:
 
 def _depths(characters: Characters) -> npt.NDArray[np.int32]:
     """The number of open arrays and objects after each character; the characters are outside strings."""
-    return np.cumsum(_steps(characters), dtype=np.int32)
-
-
-def _steps(characters: Characters) -> npt.NDArray[np.int8]:
-    """1 for each opening bracket or brace, -1 for each closing one, 0 for other characters."""
     kinds = characters | _BRACE_BIT
-    steps: npt.NDArray[np.int8] = (kinds == _OPENING).view(np.int8) - (kinds == _CLOSING).view(np.int8)
-    return steps
+    steps = (kinds == _OPENING).view(np.int8) - (kinds == _CLOSING).view(np.int8)
+    return np.cumsum(steps, dtype=np.int32)
 
 
 class _ObjectMembers(list[tuple[str, Any]]):
     """The members of an object, of which several may have the same name."""
 
 
-def _named_twice(body: Body) -> str:
+def _named_twice(body: Text) -> str:
     """The pointer of the first duplicate key of a body; empty if there is none."""
     return _duplicate_in(json.loads(bytes(body), object_pairs_hook=_ObjectMembers), "") if body else ""
 

@@ -13,9 +13,8 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import QueryParams
 
-from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.column_names import integer
-from calibrant.core.errors import InvalidLabel, Offence
+from calibrant.core.errors import MAX_OFFENCES, InvalidLabel, Offence, token
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from schemas.base import REQUEST, Document, Instant
 from schemas.decisions import DecideOptions
@@ -223,7 +222,7 @@ def _pointer(location: tuple[int | str, ...]) -> str:
         if isinstance(part, int)
         or ("[" not in part and part not in _BRANCHES and not (isinstance(before, int) and part in _TAGS))
     ]
-    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
+    return "".join(f"/{token(part)}" for part in parts)
 
 
 _BRANCHES = ("str", "int", "float", "constrained-str")

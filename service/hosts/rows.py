@@ -5,22 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from calibrant.core.batch import MAX_OFFENCES
 from calibrant.core.cells import Floats
-from calibrant.core.errors import CalibrationError, Offence, WrongShape, token, untoken
+from calibrant.core.errors import MAX_OFFENCES, CalibrationError, Offence, WrongShape, token, untoken
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.io.strict import CLASSIFICATION, feature_array, read_csv, read_names, read_npy
 from service.errors import InvalidField
+from service.formats.arrays import write_npy
 from service.formats.documents import write_json, write_sets
 from service.formats.format import Array, Body, BodyLimits
-from service.formats.json_body import LongArray, array_of, check_values, plain, read_document
-from service.formats.numpy_arrays import write_npy
+from service.formats.json_body import LongArray, array_of, check_values, pieces_of, plain, read_document
 from service.inference.models import NO_CONTEXT, RowContext
 
 CSV, NPY = "text/csv", "application/x-npy"
@@ -105,39 +104,35 @@ def _read_parameters(parameters: Any) -> tuple[str | None, RowContext]:
 def rows_of(instances: Instances, limits: BodyLimits, names: tuple[str, ...] | None) -> InstanceRows:
     """The rows of instances for a map whose vectors have classes with ``names``; raises a ``CalibrationError``."""
     field, values = instances.field, instances.values
-    pieces = values.pieces() if isinstance(values, LongArray) else iter([values])
-    first = next(pieces)
+    first = next(values.pieces()) if isinstance(values, LongArray) else values
     if not first or not isinstance(first[0], dict):
         return InstanceRows(array_of(field, values, limits), field=field, context=instances.context)
     if FIELDS[0] in first[0] and first[0].keys() != set(names or ()):
-        return _rows_by_field(instances, [first, *pieces], limits, names)
+        return _rows_by_field(instances, first[0], limits, names)
     if names is None:
         text = "must have predictions: the map has no names of the classes of a vector"
         raise WrongShape.at(f"/{field}/0", text)
     arrays: list[Array] = []
-    n, piece = 0, first
-    while True:
-        limits.check_rows(n + len(piece), f"/{field}")
+    n = 0
+    for piece in pieces_of(values, limits, f"/{field}"):
         limits.reserve(2 * NUMBER_BYTES * len(piece) * len(names))  # the pieces, and the array that they become
         arrays.append(array_of(field, _in_order(piece, names, field, n), limits, first=n))
         n += len(piece)
-        if (piece := next(pieces, None)) is None:
-            return InstanceRows(np.concatenate(arrays), names, field, instances.context)
+    return InstanceRows(np.concatenate(arrays), names, field, instances.context)
 
 
 def _rows_by_field(
-    instances: Instances, pieces: Sequence[list[Any]], limits: BodyLimits, names: tuple[str, ...] | None
+    instances: Instances, first: Mapping[str, Any], limits: BodyLimits, names: tuple[str, ...] | None
 ) -> InstanceRows:
-    """The rows of objects with the prediction of a row, and with its features or its group."""
-    field, known = instances.field, pieces[0][0].keys()
+    """The rows of objects like the ``first``, with the prediction of a row, and with its features or its group."""
+    field, known = instances.field, first.keys()
     if not known <= set(FIELDS):
         raise InvalidField.at(f"/{field}/0", f"may have {', '.join(FIELDS)}, or the classes of the map as keys")
-    features: Any = pieces[0][0].get("features", {})
+    features: Any = first.get("features", {})
     if "features" in known and not (isinstance(features, dict) and features):
         raise WrongShape.at(f"/{field}/0/features", "must be an object of names and values")
     objects: list[dict[str, Any]] = []
-    for piece in pieces:
-        limits.check_rows(len(objects) + len(piece), f"/{field}")
+    for piece in pieces_of(instances.values, limits, f"/{field}"):
         limits.reserve(NUMBER_BYTES * len(piece) * (2 + len(features)))
         for i, row in enumerate(piece, len(objects)):
             if not isinstance(row, dict) or row.keys() != known:

@@ -17,8 +17,7 @@ from starlette.responses import Response
 
 from backend.kinds import work_bytes
 from backend.telemetry.observed import note_rows
-from calibrant.core.batch import MAX_OFFENCES
-from calibrant.core.errors import EmptyBatch, NotANumber, Offence, WrongShape, token
+from calibrant.core.errors import MAX_OFFENCES, EmptyBatch, NotANumber, Offence, WrongShape, token
 from calibrant.io.limits import NUMBER_BYTES
 from calibrant.io.strict import feature_array, read_names
 from schemas.inference import InferenceInput, InferenceRequest

@@ -29,9 +29,10 @@ from calibrant.io.detection import open_table
 from calibrant.io.errors import EmptyFile, FileTooLarge, InvalidForecasts, NoRoom, TabularError, needed_pyarrow
 from calibrant.io.files import read_forecast_sheet, read_sheet
 from calibrant.io.limits import LIGHT_BYTES, NUMBER_BYTES, FileLimits
+from calibrant.io.options import READ_SUFFIXES
 from calibrant.io.source import blocks_of, spooled, write_blocks
 from calibrant.io.table import Floats, ForecastSheet, Ints, OpenTable
-from calibrant.io.texts import plain
+from calibrant.io.texts import TextCells, plain
 from calibrant.maps.segments import Segments
 from calibrant.sets.set_map import SetMap
 from schemas.maps import MapRecord
@@ -109,7 +110,7 @@ def calibrate_file(
                 spool=unpacked.grow,
             )
             here.go_on()
-            with open_table(file.file, name, limits, choices.decimal) as table:
+            with open_table(file.file, name, limits, TextCells(choices.decimal)) as table:
                 return _written(here, record, name, table, calibrated, names, choices.decimal)
     except NoRoom as error:
         raise SpoolFull("the volume of temporary files is full") from error
@@ -186,10 +187,10 @@ def _written(
     decimal: str,
 ) -> CalibratedFile:
     """Write the table with its new columns to a temporary file."""
-    if isinstance(table, ParquetTable):
-        suffix, kind, pieces = "parquet", "application/vnd.apache.parquet", _parquet(table, calibrated, names)
-    elif isinstance(table, ArrowTable):
-        suffix, kind, pieces = "arrow", "application/vnd.apache.arrow.file", _arrow(table, calibrated, names)
+    if isinstance(table, ParquetTable | ArrowTable):
+        suffix = "parquet" if isinstance(table, ParquetTable) else "arrow"
+        kind = f"application/vnd.apache.{'parquet' if suffix == 'parquet' else 'arrow.file'}"
+        pieces = _typed(table, calibrated, names, as_parquet=suffix == "parquet")
     else:
         suffix = "tsv" if isinstance(table, CsvTable) and table.separator == "\t" else "csv"
         kind = "text/tab-separated-values" if suffix == "tsv" else "text/csv"
@@ -208,37 +209,14 @@ def _written(
 _UNLIMITED = 1 << 62
 
 
-class _Positions(Pieces):
-    """Pieces of a format that refers to positions in the file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._at = 0
-
-    def write(self, data: Any) -> int:
-        """Keep the bytes until ``drain``."""
-        size = super().write(data)
-        self._at += size
-        return size
-
-    def tell(self) -> int:
-        """The number of bytes written."""
-        return self._at
-
-
-def _parquet(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, output = needed_pyarrow("parquet", "a Parquet file"), calibrated_arrow(table, calibrated, names)
-    return _batches(output, partial(arrow.parquet.ParquetWriter, schema=output.schema))
-
-
-def _arrow(table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None) -> Iterator[bytes]:
-    arrow, output = needed_pyarrow("ipc", "an Arrow file"), calibrated_arrow(table, calibrated, names)
-    return _batches(output, partial(arrow.ipc.new_file, schema=output.schema))
-
-
-def _batches(output: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
-    arrow, pieces = needed_pyarrow("ipc", "an Arrow file"), _Positions()
-    with opened(arrow.PythonFile(pieces, "w")) as writer:
+def _typed(
+    table: OpenTable, calibrated: Floats | Ints, names: Sequence[str] | None, *, as_parquet: bool
+) -> Iterator[bytes]:
+    """Write the table as a Parquet or an Arrow file, in batches of rows."""
+    part, what = ("parquet", "a Parquet file") if as_parquet else ("ipc", "an Arrow file")
+    arrow, output, pieces = needed_pyarrow(part, what), calibrated_arrow(table, calibrated, names), Pieces()
+    opened = arrow.parquet.ParquetWriter if as_parquet else arrow.ipc.new_file
+    with opened(arrow.PythonFile(pieces, "w"), output.schema) as writer:
         for batch in output.to_batches(_ROWS):
             writer.write_batch(batch)
             yield pieces.drain()
@@ -247,7 +225,7 @@ def _batches(output: Any, opened: Callable[[Any], Any]) -> Iterator[bytes]:
 
 #: Rows per row group or record batch.
 _ROWS = 1 << 17
-_SUFFIXES = re.compile(r"(\.(gz|zst|csv|tsv|txt|jsonl|ndjson|json|npz|npy|parquet|arrow|feather))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(f"({'|'.join(map(re.escape, READ_SUFFIXES))})+$", re.IGNORECASE)
 
 
 def _named(name: str, record: MapRecord | None, suffix: str) -> str:

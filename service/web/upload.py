@@ -22,6 +22,7 @@ from calibrant.core.column_names import GROUPS, LABELS, PREDICTIONS
 from calibrant.core.errors import CalibrationError, InvalidOption, in_rows, token
 from calibrant.core.options import read_seed
 from calibrant.core.reductions import resolve
+from calibrant.io.cells import periods
 from calibrant.io.errors import (
     DecimalComma,
     EmptyFile,
@@ -40,8 +41,7 @@ from calibrant.io.errors import (
 )
 from calibrant.io.files import read_forecast_sheet, read_models, read_sheet
 from calibrant.io.limits import LIGHT_BYTES
-from calibrant.io.options import OPTIONS, PARTS, FileOptions
-from calibrant.io.periods import periods
+from calibrant.io.options import OPTIONS, PARTS, READ_SUFFIXES, FileOptions
 from calibrant.io.strict import CLASSIFICATION
 from calibrant.io.table import ForecastSheet, ModelSheets, Sheet
 from calibrant.io.texts import join_names, plain, quoted, split_names
@@ -289,6 +289,11 @@ class UploadForm:
         if self.message is None:
             return None
         return self.message.field if self.message.field in self.fields else "file"
+
+    @property
+    def accepted(self) -> str:
+        """The suffixes of files to choose from, and the media type of CSV."""
+        return ",".join((*READ_SUFFIXES, "text/csv"))
 
     @property
     def known_names(self) -> list[tuple[str, list[str]]]:

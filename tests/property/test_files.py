@@ -112,8 +112,11 @@ def test_any_content_of_a_file_is_read_or_refused(
 
 def same(a: Values, b: Values) -> bool:
     """Whether two readers found the same numbers and the same texts in every row."""
-    texts = [[coded.texts[code] for code in coded.codes.tolist()] for coded in (known(a.labels), known(b.labels))]
-    return bool(np.array_equal(a.predictions, b.predictions) and texts[0] == texts[1])
+    texts = [
+        [coded.texts[code] for code in coded.codes.tolist()]
+        for coded in (known(a.text("labels")), known(b.text("labels")))
+    ]
+    return bool(np.array_equal(a.numbers["predictions"], b.numbers["predictions"]) and texts[0] == texts[1])
 
 
 @pytest.mark.slow
@@ -123,7 +126,7 @@ def test_pyarrow_gives_what_the_standard_library_gives_or_leaves_it_to_it(
     rows: list[tuple[str, str]], end: str
 ) -> None:
     file = io.BytesIO(f"label,p{end}{end.join(f'{label},{p}' for label, p in rows)}".encode("utf-8", "replace"))
-    places, bounds = ColumnPlaces((1,), labels=0), FileLimits()
+    places, bounds = ColumnPlaces.of({"predictions": 1, "labels": 0}), FileLimits()
     try:
         layout = layout_of(file, bounds)
         fast = read_fast(file, layout, places, bounds)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calibrant.io.errors import pyarrow
-from service.formats import arrow_tables
+from service.formats import arrays
 
 #: What Calibrant imports on first use, or recognises without importing it.
 LAZY = ["pandas", "polars", "pyarrow", "matplotlib", "sklearn"]
@@ -22,7 +22,7 @@ import importlib.abc, importlib.machinery, json, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import calibrant
-from calibrant.client.frames import given_back
+from calibrant.core.arrays import like
 
 name = sys.argv[1]
 begun, finished = threading.Event(), threading.Event()
@@ -64,7 +64,7 @@ def call(k):
     report = calibrant.evaluate(predictions, labels, groups=G, measures=["ece", "brier"])
     map = calibrant.fit("platt", predictions, labels)
     distributions = calibrant.evaluate_distribution(P, mean=P, std=P + 1.0, measures=["crps"])
-    assert given_back(predictions, P) is P
+    assert like(predictions, P, None) is P
     calibrant.fit("temperature", V, Y).apply(V)
     calibrant.tally(predictions, labels)
     calibrant.density_ratios(V[:30], V[30:])
@@ -85,7 +85,7 @@ if name in ("pandas", "polars"):
     assert report["brier"].value == answers[0][0]
     calibrated = calibrant.fit("platt", P, Y).apply(P)
     assert type(calibrated) is library.Series and calibrated.name == "p"
-    assert given_back(P, np.asarray(P)).equals(P)
+    assert like(P, np.asarray(P), None).equals(P)
 print(json.dumps(answers))
 """
 
@@ -125,9 +125,9 @@ def test_an_import_of_arrow_that_failed_once_is_tried_again(monkeypatch: pytest.
 
 
 def test_a_failed_import_is_not_reported_as_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrow_tables.pyarrow.cache_clear()
+    arrays.pyarrow.cache_clear()
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     monkeypatch.setattr(sys, "meta_path", [_FailsOnce("pyarrow.parquet"), *sys.meta_path])
     with pytest.raises(ImportError, match="too many open files"):
-        arrow_tables.pyarrow()
-    assert arrow_tables.pyarrow().parquet.read_table
+        arrays.pyarrow()
+    assert arrays.pyarrow().parquet.read_table

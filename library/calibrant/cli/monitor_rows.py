@@ -138,14 +138,13 @@ def _times(source: BinaryIO, file: Path, columns: Columns, column: str | None) -
     if column is None:
         return None
     texts = _texts(source, file, columns, column)
-    try:
-        moments = [_moment(text) for text in texts]
-    except ValueError:
-        row = next(i for i, text in enumerate(texts) if not _is_time(text))
-        raise Refused(
-            f"{name_of(file)}: row {row + 1} of column '{column}' is not a time; "
-            "times are seconds since 1970 or RFC 3339"
-        ) from None
+    moments = []
+    for i, text in enumerate(texts):
+        try:
+            moments.append(_moment(text))
+        except ValueError:
+            where = f"{name_of(file)}: row {i + 1} of column '{column}'"
+            raise Refused(f"{where} is not a time; times are seconds since 1970 or RFC 3339") from None
     if any(isinstance(moment, datetime) and moment.tzinfo is None for moment in moments):
         say(f"times: column '{column}' has times without an offset, which are read as UTC")
     return [
@@ -163,11 +162,3 @@ def _moment(text: str) -> float | datetime:
         return number(text)
     except ValueError:
         return datetime.fromisoformat(text)
-
-
-def _is_time(text: str) -> bool:
-    try:
-        _moment(text)
-    except ValueError:
-        return False
-    return True

@@ -30,7 +30,7 @@ from calibrant.io.errors import (
     UnclearColumns,
     UnclearScale,
 )
-from calibrant.io.options import OPTIONS, PARTS, FileOptions
+from calibrant.io.options import FORMAT_NAMES, OPTIONS, PARTS, FileOptions
 
 if TYPE_CHECKING:
     from calibrant.core.batch import Batch
@@ -45,7 +45,7 @@ _EXAMPLES = {"level": "0.9", "levels": "0.05,0.5,0.95"}
 #: The most columns, and the most commands, that an error suggests.
 _OFFERED, _READINGS = 4, 8
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, JSON, NPZ, NPY, Parquet, Arrow or xlsx; - for standard input.")]
+File = Annotated[Path, typer.Argument(help=f"{', '.join(FORMAT_NAMES)} or xlsx; - for standard input.")]
 Regression = Annotated[
     bool,
     typer.Option(

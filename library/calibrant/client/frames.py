@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypedDict, TypeVar
 
@@ -20,12 +19,10 @@ from calibrant.core.arrays import (
     array_of,
     check_aligned,
     cluster_names,
-    frame_type,
     group_names,
     is_frame,
     kind_of,
     levels_of,
-    like,
     refuse_missing,
     times_of,
 )
@@ -126,27 +123,6 @@ def moment_of(value: float | str | datetime | None) -> str | None:
     if not isinstance(value, datetime):
         value = datetime.fromtimestamp(value, UTC)
     return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).isoformat()
-
-
-def given_back(predictions: Any, values: npt.NDArray[np.float64], columns: Sequence[str] | None = None) -> Any:
-    """Convert values to the type of the predictions, with the same index, name and columns.
-
-    ``columns`` are the names of the columns in the order of the values, if that is another than in a frame.
-    """
-    if columns is not None and values.ndim == 2 and is_frame(predictions):
-        return like(predictions, values, columns)
-    name_of_library, kind = frame_type(predictions)
-    if kind not in ("Series", "DataFrame"):
-        return values
-    library = import_module(name_of_library)
-    name = predictions.name if kind == "Series" else None
-    if name_of_library == "pandas":
-        if values.ndim == 2:
-            return library.DataFrame(values, index=predictions.index, columns=predictions.columns)
-        return library.Series(values, index=predictions.index, name=name)
-    if values.ndim == 2:
-        return library.DataFrame(values, schema=predictions.columns, orient="row")
-    return library.Series(name or "", values)
 
 
 # --- The rows of a call

@@ -263,10 +263,10 @@ def is_frame_or_series(value: Any) -> bool:
     return frame_type(value)[1] in ("Series", "DataFrame")
 
 
-def like(original: Any, values: Array, columns: Sequence[str] | None) -> Any:
-    """Return values as a Series or frame of the library of ``given``, with its index and columns; else as they are.
+def like(original: Any, values: Array, columns: Sequence[str] | None, *, name: str | None = "calibrated") -> Any:
+    """Return values as a Series or frame of the library of ``original``, with its index and columns; else as they are.
 
-    ``columns`` are the names of the columns in the order of the values.
+    ``columns`` are the names of the columns in the order of the values, and ``name`` is that of a Series of a frame.
     """
     name_of_library, kind = frame_type(original)
     if kind not in ("Series", "DataFrame"):
@@ -274,7 +274,7 @@ def like(original: Any, values: Array, columns: Sequence[str] | None) -> Any:
     library = import_module(name_of_library)
     indexed = {"index": original.index} if name_of_library == "pandas" else {}
     if values.ndim == 1:
-        name = original.name if kind == "Series" else "calibrated"
+        name = original.name if kind == "Series" else name
         return library.Series(name=name, **({"data": values} | indexed if indexed else {"values": values}))
     if kind == "Series":  # a column of vectors
         return values

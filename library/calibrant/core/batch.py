@@ -32,7 +32,6 @@ from calibrant.core.errors import (
     LengthMismatch,
     NotANumber,
     NotFinite,
-    Offence,
     OutOfRange,
     WrongShape,
 )
@@ -56,8 +55,6 @@ _SHORT = 64
 _BLOCK = 1 << 16
 #: Log-odds beyond the largest double are set to it.
 _LARGEST = float(np.finfo(np.float64).max)
-#: The most invalid places that an error names.
-MAX_OFFENCES = 5
 #: The most characters of the name of a group.
 MAX_NAME = 256
 #: The most characters of the name of a class.
@@ -605,8 +602,5 @@ def _invalid(
     counted.
     """
     places = np.argwhere(bad)
-    offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:MAX_OFFENCES].tolist()]
     message = singular if len(places) == 1 else several
-    return error(
-        f"{pointer[1:]}: {len(places)} of {bad.size} {noun}{message}; the first at {offences[0].pointer}", offences
-    )
+    return error.at_places(pointer, places, wanted, f"{len(places)} of {bad.size} {noun}{message}")

@@ -11,7 +11,13 @@ from difflib import get_close_matches
 from inspect import currentframe
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: The most invalid places that an error names.
+MAX_OFFENCES = 5
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,21 @@ class PlacedError(ValueError):
         CalibrationError('seed must be an integer')
         """
         return cls(f"{pointer[1:]} {detail}" if pointer else detail, (Offence(pointer, detail),))
+
+    @classmethod
+    def at_places(cls, pointer: str, places: npt.NDArray[Any], wanted: str, message: str) -> Self:
+        """Create the error for invalid places in an array, ``(m,)`` or ``(m, d)``, which names the first of them.
+
+        ``wanted`` is what each must be, and ``message`` what is said of all.
+
+        >>> import numpy as np
+        >>> from calibrant import CalibrationError
+        >>> CalibrationError.at_places("/labels", np.array([3, 7]), "must be 0 or 1", "2 of 9 are not 0 or 1")
+        CalibrationError('labels: 2 of 9 are not 0 or 1; the first at /labels/3')
+        """
+        first = places[:MAX_OFFENCES].reshape(-1, *places.shape[1:] or (1,)).tolist()
+        offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in first]
+        return cls(f"{pointer[1:]}: {message}; the first at {offences[0].pointer}", offences)
 
     def about(self, field: str, argument: str) -> Self:
         """Return the same error about another argument than ``field``, in its message and its places.

@@ -16,10 +16,10 @@ from scipy.special import bdtrc, betainc, betaincinv, chdtrc, ndtr, ndtri
 from calibrant.comparison.pairs import holm
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import array_of, check_aligned
-from calibrant.core.batch import MAX_OFFENCES, Batch, InputScale, read_numbers, refuse_clusters
+from calibrant.core.batch import Batch, InputScale, read_numbers, refuse_clusters
 from calibrant.core.cells import Floats
 from calibrant.core.choices import Light as Light
-from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, Offence, WrongShape, naming
+from calibrant.core.errors import InvalidLabel, InvalidOption, LengthMismatch, WrongShape, naming
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import listing, read_rows
 from calibrant.core.options import read_fraction
@@ -369,6 +369,5 @@ def _numbers_of_defaults(defaults: npt.NDArray[Any], weights: Floats | None, n: 
         wanted = "must be a whole number from 0 to the number of obligors"
         if weights is None:
             wanted = "must be 0 or 1; if these are numbers of defaults, pass n, the number of obligors of each row"
-        places = [Offence(f"/labels/{i}", wanted) for i in bad[:MAX_OFFENCES].tolist()]
-        raise InvalidLabel(f"labels: {len(bad)} of {n} {wanted}; the first at {places[0].pointer}", places)
+        raise InvalidLabel.at_places("/labels", bad, wanted, f"{len(bad)} of {n} {wanted}")
     return numbers

@@ -22,9 +22,9 @@ from calibrant.core.errors import (
     Offence,
     UnknownReduction,
     WrongShape,
-    requires,
 )
-from calibrant.io.arrow import is_list, is_number, lists_of, null_rows
+from calibrant.io.arrow import is_list, is_number, lists_of, null_rows, number_array
+from calibrant.io.errors import needed_pyarrow
 from calibrant.monitoring.event_tally import EventTally, check_groups, count, merge, read_folds
 from calibrant.monitoring.tally import CellTable
 
@@ -357,8 +357,7 @@ class RowCounter:
 
     def _add_plain(self, batch: pa.RecordBatch, keys: Mapping[str, str | None]) -> bool:
         """Count a batch in the table; return False for one that needs more, or may have invalid rows."""
-        with requires("files"):
-            from pyarrow import types
+        types = needed_pyarrow("types").types
         columns = self._columns
         places = [batch.schema.get_field_index(name) for name in (*columns.predictions, columns.label)]
         if min(places) < 0:
@@ -368,7 +367,7 @@ class RowCounter:
         labels = types.is_integer(outcomes.type) or types.is_boolean(outcomes.type)
         if not (numbers and labels) or predictions.null_count or outcomes.null_count:
             return False
-        p, y = _array(predictions), _array(outcomes)
+        p, y = number_array(predictions), number_array(outcomes)
         if not (p.min() >= 0.0 and p.max() <= 1.0 and y.min() >= 0 and y.max() <= 1):  # NaN compares as false
             return False
         codes = None if columns.group is None else self._codes(batch, columns.group, keys)
@@ -380,8 +379,7 @@ class RowCounter:
 
     def _codes(self, batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any] | None:
         """Return the position of the group of each row in ``_numbers``; None for groups that need more than a table."""
-        with requires("files"):
-            from pyarrow import types
+        types = needed_pyarrow("types").types
         place = batch.schema.get_field_index(name)
         if place < 0:
             known = name in keys and self._numbered([keys[name]])
@@ -482,24 +480,15 @@ def predictions_of(batch: pa.RecordBatch, columns: Columns) -> npt.NDArray[Any]:
 
 def _numbers(column: pa.Array, pointer: str) -> npt.NDArray[Any]:
     """Return the column as numbers, with NaN for null; labels may be booleans."""
-    with requires("files"):
-        import pyarrow as pa
+    arrow = needed_pyarrow("types")
     kind = column.type
-    if pa.types.is_boolean(kind) and pointer == "/labels":
-        column = column.cast(pa.int8())
-    elif pa.types.is_decimal(kind) or pa.types.is_null(kind):
-        column = column.cast(pa.float64())
+    if arrow.types.is_boolean(kind) and pointer == "/labels":
+        column = column.cast(arrow.int8())
+    elif arrow.types.is_decimal(kind) or arrow.types.is_null(kind):
+        column = column.cast(arrow.float64())
     elif not is_number(kind):
         raise NotANumber.at(pointer, "must contain only numbers")
-    return _array(column)
-
-
-def _array(column: Any) -> npt.NDArray[Any]:
-    """Return a column of numbers as an array, with NaN for null."""
-    if column.null_count or column.type.bit_width not in (8, 16, 32, 64):
-        numbers: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return numbers
-    return np.from_dlpack(column)  # without a copy, and unlike to_numpy without an import of pandas
+    return number_array(column)
 
 
 def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> npt.NDArray[Any]:
@@ -513,22 +502,22 @@ def _folds(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> 
 
 def _members(batch: pa.RecordBatch, name: str, keys: Mapping[str, str | None]) -> tuple[list[str], Integers]:
     """Return the group names, and for each row 0 or 1 plus the position of its group in them."""
-    with requires("files"):
-        import pyarrow as pa
+    arrow = needed_pyarrow("types")
     if batch.schema.get_field_index(name) < 0:
         key = keys[name]
         return ([], np.zeros(batch.num_rows, np.int64)) if key is None else ([key], np.ones(batch.num_rows, np.int64))
     column = batch.column(name)
-    if not pa.types.is_dictionary(column.type):
+    if not arrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     kind = column.type.value_type
-    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_date, pa.types.is_null)
+    types = arrow.types
+    known = (types.is_string, types.is_large_string, types.is_integer, types.is_date, types.is_null)
     if not any(is_one(kind) for is_one in known):
         raise InvalidOption.at("/group", "must contain strings, integers or dates")
     at = _indices(column).astype(np.int64, copy=False)
     met = np.flatnonzero(np.bincount(at + 1)[1:])
     try:
-        chosen = pa.Array.from_buffers(pa.int64(), len(met), [None, pa.py_buffer(met)])
+        chosen = arrow.Array.from_buffers(arrow.int64(), len(met), [None, arrow.py_buffer(met)])
         values = column.dictionary.take(chosen).to_pylist()
     except UnicodeDecodeError:  # which has the bytes
         raise InvalidOption.at("/group", "must contain texts in UTF-8") from None
@@ -547,4 +536,4 @@ def _indices(column: Any) -> npt.NDArray[Any]:
     indices = column.indices
     if indices.null_count:
         indices = indices.cast("int64").fill_null(-1)
-    return _array(indices)
+    return number_array(indices)

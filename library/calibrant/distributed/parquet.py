@@ -10,8 +10,9 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from calibrant.core.errors import EmptyBatch, InvalidDocument, InvalidOption, requires
+from calibrant.core.errors import EmptyBatch, InvalidDocument, InvalidOption
 from calibrant.distributed.arrow import ROWS, Columns, counted
+from calibrant.io.errors import needed_pyarrow
 from calibrant.monitoring.event_tally import EventTally
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ def _pieces_of_one(source: str, most: int) -> list[Piece]:
 
 
 def _filesystem(source: str) -> tuple[FileSystem, str]:
-    with requires("files"):
-        from pyarrow import fs
+    fs = needed_pyarrow("fs").fs
     if "://" in source:
         opened: tuple[FileSystem, str] = fs.FileSystem.from_uri(source)
         return opened
@@ -83,8 +83,7 @@ def _filesystem(source: str) -> tuple[FileSystem, str]:
 
 def _files(filesystem: FileSystem, path: str) -> list[tuple[str, int]]:
     """Return names and sizes of the files, sorted."""
-    with requires("files"):
-        from pyarrow import fs
+    fs = needed_pyarrow("fs").fs
     wild = _WILD.search(path)
     if wild is None:
         info = filesystem.get_file_info(path)
@@ -133,12 +132,10 @@ def _divided(filesystem: FileSystem, path: str, size: int, most: int) -> list[Pi
 
 
 def _opened(file: Any, path: str) -> Any:
-    with requires("files"):
-        import pyarrow as pa
-        from pyarrow import parquet
+    arrow = needed_pyarrow("parquet")
     try:
-        return parquet.ParquetFile(file, buffer_size=_AHEAD, pre_buffer=False)
-    except pa.ArrowInvalid:
+        return arrow.parquet.ParquetFile(file, buffer_size=_AHEAD, pre_buffer=False)
+    except arrow.ArrowInvalid:
         raise InvalidDocument(f"{path}: not a readable Parquet file") from None
 
 

@@ -17,6 +17,7 @@ from calibrant.core.progress import report
 from calibrant.distributed.arrow import BYTES, NO_COLUMN, ROWS, pieces
 from calibrant.distributed.parquet import PARQUETS, PIECE_BYTES, keys_of
 from calibrant.distributed.storage import Storage, StoredFile, reading
+from calibrant.io.errors import needed_pyarrow
 from calibrant.io.texts import quoted
 
 if TYPE_CHECKING:
@@ -145,8 +146,7 @@ def _read_condition(i: int, condition: object) -> Condition:
 
 def _expression(condition: Condition) -> Any:
     """Return a condition as an expression of pyarrow; rows with null meet only conditions about null, and != ."""
-    with requires("files"):
-        import pyarrow.compute as pc
+    pc = needed_pyarrow("compute").compute
     name, sign, value = condition
     column = pc.field(name)
     if value is None:
@@ -366,17 +366,17 @@ class Scan:
     def _arrow_batches(
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
-        with requires("files"):
-            import pyarrow as pa
-            from pyarrow import dataset
-        with pa.ipc.open_file(file) as opened:
+        arrow = needed_pyarrow("dataset")
+        with arrow.ipc.open_file(file) as opened:
             schema, count = opened.schema, opened.num_record_batches
         places = [i for i, name in enumerate(schema.names) if columns is None or name in columns]
-        rows = dataset.IpcFileFormat().make_fragment(file).count_rows()  # which reads no buffers
+        rows = arrow.dataset.IpcFileFormat().make_fragment(file).count_rows()  # which reads no buffers
         unpacked = rows * sum(_least_bits(schema.field(i).type) for i in places) // 8
         if max(piece.size, unpacked) > _ARROW_BATCH * max(count, 1):
             raise SourceUnreadable(f"an Arrow file has record batches of more than {_ARROW_BATCH >> 20} MB")
-        with pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as opened:
+        with arrow.ipc.open_file(
+            file, options=arrow.ipc.IpcReadOptions(included_fields=places, use_threads=False)
+        ) as opened:
             for i in range(count):
                 batch = opened.get_batch(i)
                 batch.validate(full=True)  # unlike the other readers, this one trusts the offsets and indices of a file
@@ -385,62 +385,59 @@ class Scan:
     def _csv_batches(
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
-        with requires("files"):
-            import pyarrow as pa
-            from pyarrow import csv
+        arrow = needed_pyarrow("csv")
         header: Sequence[str] = ()
         try:
             with self._unpacked(file, piece) as text:
-                header = csv.open_csv(text, csv.ReadOptions(block_size=_BLOCK)).schema.names
+                header = arrow.csv.open_csv(text, arrow.csv.ReadOptions(block_size=_BLOCK)).schema.names
             if columns is None and len(set(header)) < len(header):
                 raise SourceUnreadable(f"{piece.file.path} has several columns of one name")
             # One of several columns with a name would be read without a word.
             names = header if columns is None else [name for name in columns if header.count(name) == 1]
-            known = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
+            known = {"number": arrow.float64(), "boolean": arrow.bool_(), "text": arrow.string()}
             kinds = {name: known[self.types.get(name, "text")] for name in names}
-            convert = csv.ConvertOptions(
+            convert = arrow.csv.ConvertOptions(
                 include_columns=names, column_types=kinds, null_values=[""], strings_can_be_null=True
             )
-            reading_options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+            reading_options = arrow.csv.ReadOptions(block_size=_BLOCK, use_threads=False)
             with (
                 self._opened(piece.file) as again,
                 self._unpacked(again, piece) as text,
-                csv.open_csv(text, reading_options, convert_options=convert) as reader,
+                arrow.csv.open_csv(text, reading_options, convert_options=convert) as reader,
             ):
                 yield from reader
-        except pa.ArrowInvalid as error:
+        except arrow.ArrowInvalid as error:
             raise _of_csv(error, piece.file.path, header) from None
 
     def _ndjson_batches(
         self, file: Any, piece: FilePiece, columns: Sequence[str] | None, _coded: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
-        with requires("files"):
-            import pyarrow as pa
-            from pyarrow import json
-        options = json.ReadOptions(block_size=_BLOCK, use_threads=False)
-        with self._unpacked(file, piece) as text, json.open_json(text, options) as reader:
+        arrow = needed_pyarrow("json")
+        options = arrow.json.ReadOptions(block_size=_BLOCK, use_threads=False)
+        with self._unpacked(file, piece) as text, arrow.json.open_json(text, options) as reader:
             schema = reader.schema
             names = schema.names if columns is None else [name for name in columns if name in set(schema.names)]
             # JSON has no times. The reader would take texts for some, in UTC if they have no offset.
-            times = [field for field in schema if field.name in names and pa.types.is_temporal(field.type)]
+            times = [field for field in schema if field.name in names and arrow.types.is_temporal(field.type)]
             if not times:
                 yield from (batch.select(names) for batch in reader)
                 return
-        texts = json.ParseOptions(explicit_schema=pa.schema([field.with_type(pa.string()) for field in times]))
+        texts = arrow.json.ParseOptions(
+            explicit_schema=arrow.schema([field.with_type(arrow.string()) for field in times])
+        )
         with (
             self._opened(piece.file) as again,
             self._unpacked(again, piece) as text,
-            json.open_json(text, options, texts) as reader,
+            arrow.json.open_json(text, options, texts) as reader,
         ):
             yield from (batch.select(names) for batch in reader)
 
     @contextmanager
     def _unpacked(self, file: Any, piece: FilePiece) -> Iterator[Any]:
-        with requires("files"):
-            import pyarrow as pa
-        opened = file if isinstance(file, pa.NativeFile) else pa.PythonFile(file, "r")
+        arrow = needed_pyarrow("types")
+        opened = file if isinstance(file, arrow.NativeFile) else arrow.PythonFile(file, "r")
         if piece.file.path.endswith(".gz"):
-            opened = pa.CompressedInputStream(opened, "gzip")
+            opened = arrow.CompressedInputStream(opened, "gzip")
         yield opened
 
 
@@ -470,13 +467,12 @@ def ahead(values: Generator[_Read]) -> Generator[_Read]:
 @contextmanager
 def damage(path: str) -> Iterator[None]:
     """Convert the errors of a damaged file, which may repeat its content, to ``SourceUnreadable`` with its path."""
-    with requires("files"):
-        import pyarrow as pa
+    arrow = needed_pyarrow("types")
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, EOFError):
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowKeyError, arrow.ArrowNotImplementedError, EOFError):
         raise _damaged(path) from None
-    except (pa.lib.ArrowIndexError, UnicodeDecodeError):
+    except (arrow.lib.ArrowIndexError, UnicodeDecodeError):
         raise _damaged(path) from None
     except OSError as error:
         # Errors of the system have a number, those of an object store the name of its provider.
@@ -533,8 +529,7 @@ def _rows_at_once(metadata: Any, names: Sequence[str] | None) -> int:
 
 
 def _parquet(file: Any, **options: Any) -> Any:
-    with requires("files"):
-        from pyarrow import parquet
+    parquet = needed_pyarrow("parquet").parquet
     return parquet.ParquetFile(
         file,
         buffer_size=_AHEAD,
@@ -546,14 +541,13 @@ def _parquet(file: Any, **options: Any) -> Any:
 
 
 def _kept(batch: pa.RecordBatch, keep: Any, conditions: Sequence[Condition]) -> pa.RecordBatch:
-    with requires("files"):
-        import pyarrow as pa
+    arrow = needed_pyarrow("types")
     for i, (name, _, _) in enumerate(conditions):
         if batch.schema.get_field_index(name) < 0:
             raise InvalidOption.at(f"/where/{i}", NO_COLUMN)
     try:
         return batch.filter(keep)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError):
         raise InvalidOption.at("/where", "compares a column with a value of another type") from None
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.core.batch import Scale
 from calibrant.core.docstrings import shares
-from calibrant.core.errors import EmptyBatch, InvalidOption, requires
+from calibrant.core.errors import EmptyBatch, InvalidOption
 from calibrant.distributed.arrow import EVALUATE, FIT, NO_COLUMN, TALLY, Columns, RowCounter, counted, divided
 from calibrant.distributed.partial_sums import answer_of, read_answer
 from calibrant.evaluation import Report
+from calibrant.io.errors import needed_pyarrow
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import evaluate_tally, fit_tally
 from calibrant.monitoring.event_tally import EventTally
@@ -77,8 +78,7 @@ def _answers(columns: Columns, names: Sequence[str]) -> Callable[[Iterable[pa.Re
     """Return the function that counts a partition, which Spark sends to the executors; ``names`` are of its columns."""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with requires("files"):
-            import pyarrow as pa
+        arrow = needed_pyarrow("types")
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -87,8 +87,8 @@ def _answers(columns: Columns, names: Sequence[str]) -> Callable[[Iterable[pa.Re
         partition = context.partitionId()
         named = (batch.rename_columns(list(names)) for batch in batches)
         answer = answer_of(lambda: (counted(named, columns, f"partition {partition}"), 0))
-        yield pa.RecordBatch.from_pydict(
-            {"partition": pa.array([partition], pa.int32()), "answer": pa.array([answer], pa.binary())}
+        yield arrow.RecordBatch.from_pydict(
+            {"partition": arrow.array([partition], arrow.int32()), "answer": arrow.array([answer], arrow.binary())}
         )
 
     return count

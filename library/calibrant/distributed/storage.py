@@ -28,6 +28,7 @@ from calibrant.core.errors import (
     requires,
 )
 from calibrant.core.progress import check
+from calibrant.io.errors import needed_pyarrow
 from calibrant.io.roots import SCHEMES, WILD, check_root
 
 if TYPE_CHECKING:
@@ -339,8 +340,7 @@ class Remote(Storage):
 
     def below(self, folder: str) -> Iterator[StoredFile]:
         """Yield every file of a recursive list."""
-        with requires("files"):
-            from pyarrow import fs
+        fs = needed_pyarrow("fs").fs
         selector = fs.FileSelector(self._whole(folder), recursive=True, allow_not_found=True)
         for info in self._filesystem.get_file_info(selector):
             names = info.path.removeprefix(self._whole(folder)).split("/")
@@ -349,8 +349,7 @@ class Remote(Storage):
 
     def file(self, path: str) -> StoredFile | None:
         """Return the file with this path."""
-        with requires("files"):
-            from pyarrow import fs
+        fs = needed_pyarrow("fs").fs
         info = self._filesystem.get_file_info(self._whole(path))
         return self._described(info) if info.type == fs.FileType.File else None
 
@@ -389,8 +388,7 @@ class Remote(Storage):
 
     def remove(self, folder: str) -> bool:
         """Remove everything below a prefix."""
-        with requires("files"):
-            from pyarrow import fs
+        fs = needed_pyarrow("fs").fs
         below = fs.FileSelector(self._whole(folder), recursive=True, allow_not_found=True)
         exists = bool(self._filesystem.get_file_info(below))
         with contextlib.suppress(FileNotFoundError):
@@ -469,8 +467,7 @@ def _check_endpoint(endpoint: str, bucket: str) -> None:
 
 
 def _remote(root: str, endpoint: str | None, region: str | None) -> Remote:
-    with requires("files"):
-        from pyarrow import fs
+    fs = needed_pyarrow("fs").fs
     parts = urlsplit(root)
     if parts.scheme == "s3":
         endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")

@@ -20,11 +20,11 @@ from calibrant.core.errors import (
     RefusedPath,
     SourceChanged,
     TargetExists,
-    requires,
 )
 from calibrant.distributed.arrow import NO_COLUMN, NO_ROWS, Columns, check_order, placed, predictions_of
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan
 from calibrant.distributed.storage import Storage
+from calibrant.io.errors import needed_pyarrow
 from calibrant.maps.calibration_map import CalibrationMap
 
 if TYPE_CHECKING:
@@ -158,18 +158,20 @@ class Scoring:
             raise SourceChanged("the files or the options differ from those that an earlier run of the job began with")
 
     def _write(self, i: int, batches: Iterator[pa.RecordBatch]) -> Part:
-        with requires("files"):
-            from pyarrow import Table, parquet
+        arrow = needed_pyarrow("parquet")
         first = next(batches, None)
         if first is None:
             return Part(0, 0, "")
         name, rows, held = f"{self._staging}/part-{i:05}.parquet", 0, [first]
-        with self._storage.create(name) as sink, parquet.ParquetWriter(sink, first.schema, compression="zstd") as file:
+        with (
+            self._storage.create(name) as sink,
+            arrow.parquet.ParquetWriter(sink, first.schema, compression="zstd") as file,
+        ):
             for batch in batches:
                 if sum(waiting.num_rows for waiting in held) >= _GROUP_ROWS:
-                    rows += _flushed(Table, file, held)
+                    rows += _flushed(arrow.Table, file, held)
                 held.append(batch)
-            rows += _flushed(Table, file, held)
+            rows += _flushed(arrow.Table, file, held)
         written = self._storage.file(name)
         return Part(rows, 0 if written is None else written.size, str(first.schema.remove_metadata()))
 
@@ -245,8 +247,7 @@ def _calibrated(
     progress: BytesRead,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a piece with the calibrated columns, and the columns in the names of its folders."""
-    with requires("files"):
-        import pyarrow as pa
+    arrow = needed_pyarrow("types")
     first_row, keys = piece.first_row, scan.keys_of(piece.file)
     for batch in scan.batches(piece, None):
         if batch.num_rows:
@@ -260,11 +261,11 @@ def _calibrated(
             new = _named(map.apply_checked(predictions), map)
             for name, key in keys.items():
                 if batch.schema.get_field_index(name) < 0:
-                    new[name] = pa.array([key] * batch.num_rows, pa.string())
+                    new[name] = arrow.array([key] * batch.num_rows, arrow.string())
             for name, values in new.items():
                 if batch.schema.get_field_index(name) >= 0:
                     raise InvalidOption.at("/source", f"already has a column {name}; rename it")
-                batch = batch.append_column(name, pa.array(values) if isinstance(values, np.ndarray) else values)
+                batch = batch.append_column(name, arrow.array(values) if isinstance(values, np.ndarray) else values)
             yield batch
         first_row += batch.num_rows
         progress.add(batch.num_rows)

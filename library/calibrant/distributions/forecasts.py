@@ -23,7 +23,6 @@ from calibrant.core.errors import (
     InvalidVariance,
     LengthMismatch,
     NotFinite,
-    Offence,
     OutOfRange,
     WrongShape,
 )
@@ -47,8 +46,6 @@ ARGUMENTS = ("std", *(name for names in FIELDS.values() for name in names))
 LARGEST = 1e150
 #: Quantiles that cross by at most this fraction of the larger one are repaired.
 CROSSING = 1e-6
-#: The most invalid places that an error names.
-_MOST = 5
 
 
 def _empty() -> Floats:
@@ -252,9 +249,8 @@ def refuse(bad: npt.NDArray[np.bool_], pointer: str, wanted: str, error: type[Ca
     """Raise an error that counts the invalid places and names the first of them, if there are any."""
     places = np.argwhere(bad)
     if len(places):
-        offences = [Offence("/".join([pointer, *map(str, place)]), wanted) for place in places[:_MOST].tolist()]
         counted = f"{len(places)} of {bad.size} {'is' if len(places) == 1 else 'are'} invalid, which {wanted}"
-        refused = error(f"{pointer[1:]}: {counted}; the first at {offences[0].pointer}", offences)
+        refused = error.at_places(pointer, places, wanted, counted)
         refused.n_invalid = len(places)
         raise refused
 

@@ -1,28 +1,25 @@
-"""Readers of Parquet files, Arrow (Feather) files and Arrow streams, which check the metadata before pyarrow runs."""
+"""Readers of Parquet files, Arrow (Feather) files and Arrow streams."""
 
 from __future__ import annotations
 
-import struct
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from itertools import chain, cycle
+from itertools import chain, groupby
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from calibrant.core.errors import CalibrationError
+from calibrant.io.declared_sizes import FILE_MAGIC, check_file, check_messages, stream_of
 from calibrant.io.errors import (
     TEXTS,
     VECTORS,
     DamagedFile,
-    DuplicateColumns,
     EmptyFile,
     Field,
-    FileTooLarge,
     MissingValue,
     NotLabels,
     TabularError,
@@ -31,269 +28,10 @@ from calibrant.io.errors import (
     needed_pyarrow,
 )
 from calibrant.io.limits import NUMBER_BYTES, STRING_BYTES, FileLimits, Limits
-from calibrant.io.npz import numbers_of, texts_of, values_at
-from calibrant.io.shared import check_decoded, leaf_types, text_bytes, validated, without_views
+from calibrant.io.npz import numbers_of, texts_of
 from calibrant.io.source import bytes_of
 from calibrant.io.table import Array, Body, Coded, Column, ColumnPlaces, Floats, Ints, Values, sample_rows
-from calibrant.io.texts import Coding, listed, number, quoted, refusal, row_of
-from calibrant.io.texts import is_number as is_number_text
-from calibrant.io.thrift import Struct, ThriftReader
-
-# --- Checks of an Arrow stream before pyarrow reads it
-#
-# A compressed buffer begins with its decompressed size; pyarrow allocates that size and never decompresses more. So
-# these sizes bound the memory of a stream. Messages are flatbuffers whose offsets pyarrow has validated (Arrow columnar
-# format 1.5, "Encapsulated message format", "RecordBatch message").
-
-_DICTIONARY, _RECORDS = 2, 3
-#: Field indices in the flatbuffer tables.
-_HEADER_TYPE, _HEADER = 1, 2
-_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
-_DATA_OF_DICTIONARY, _IS_DELTA = 1, 2
-#: Fields of the footer of a file with the blocks of dictionaries and record batches; bytes after the footer.
-_BLOCKS, _FOOTER_END = (2, 3), 10
-#: First bytes of a file, which a stream follows, and of a message.
-_FILE_MAGIC, _CONTINUATION = b"ARROW1\0\0", b"\xff\xff\xff\xff"
-#: A message is expensive to read: on top of the free ones, one is allowed for each KiB.
-_FREE_MESSAGES, _BYTES_A_MESSAGE = 256, 1024
-
-
-def check_messages(arrow: Any, buffer: object, n_bytes: int, limits: Limits) -> None:
-    """Check the rows and decompressed bytes that a stream declares; raises the error of the limits.
-
-    ``arrow`` is pyarrow, ``buffer`` its Buffer of the stream. Also raises ``FileTooLarge`` for too many messages, and
-    ``DamagedFile`` for a damaged message.
-    """
-    rows, unpacked, dictionaries = 0, n_bytes, 0
-    for count, (metadata, body) in enumerate(_messages(arrow, buffer)):
-        if count > _FREE_MESSAGES + n_bytes // _BYTES_A_MESSAGE:
-            raise FileTooLarge("the stream has too many messages for its size")
-        try:
-            batch, is_dictionary, is_delta = _batch(metadata)
-            if batch is None:
-                continue
-            stated, grown = _stated(batch, body)
-        except (struct.error, IndexError) as error:
-            raise DamagedFile("the stream has a damaged message") from error
-        rows += 0 if is_dictionary else stated
-        dictionaries += len(body) + grown if is_dictionary else 0
-        unpacked += grown + (dictionaries if is_delta else 0)  # pyarrow copies the dictionary that a delta extends
-        limits.check_rows(rows)
-        limits.check_bytes(unpacked)
-    limits.reserve(unpacked - n_bytes)
-
-
-def _stream_of(arrow: Any, body: memoryview) -> Any:
-    """Return the buffer of the stream of a file or stream.
-
-    Polars writes the schema of a file only into its footer, and dictionaries after the rows that use them.
-    """
-    if bytes(body[: len(_FILE_MAGIC)]) != _FILE_MAGIC:
-        return arrow.py_buffer(body)
-    stream = body[len(_FILE_MAGIC) :]
-    if bytes(stream[: len(_CONTINUATION)]) == _CONTINUATION:
-        return arrow.py_buffer(stream)
-    schema = arrow.ipc.open_file(arrow.py_buffer(body)).schema  # which validates the footer
-    end = len(body) - _FOOTER_END
-    try:
-        data = body[end - _natural(_read("<i", body, end)) : end]
-        footer = _Table(data, _read("<I", data, 0))
-        vectors = [vector for field in _BLOCKS if (vector := footer.vector(field)) is not None]
-        blocks = [struct.unpack_from("<qixxxxq", data, at + 24 * i) for at, count in vectors for i in range(count)]
-    except (struct.error, IndexError) as error:
-        raise DamagedFile("the file has a damaged footer") from error
-    if min(map(min, blocks), default=0) < 0 or sum(head + size for _, head, size in blocks) > len(body):
-        raise DamagedFile("the file has a damaged footer")
-    parts = [schema.serialize(), *(body[at : at + head + size] for at, head, size in blocks)]
-    return arrow.py_buffer(b"".join(parts))
-
-
-def _messages(arrow: Any, buffer: object) -> Iterator[tuple[memoryview, memoryview]]:
-    reader = arrow.ipc.MessageReader.open_stream(buffer)
-    with suppress(StopIteration):
-        while True:
-            message = reader.read_next_message()
-            yield memoryview(message.metadata), memoryview(message.body or b"")
-
-
-class _Table:
-    """A table of a flatbuffer."""
-
-    def __init__(self, data: memoryview, at: int) -> None:
-        self.data, self.at = data, at
-        self._fields = at - _read("<i", data, at)
-
-    def place(self, field: int) -> int | None:
-        """Return the offset of a field's value, or None if the field is absent."""
-        if 4 + 2 * field >= _read("<H", self.data, self._fields):
-            return None
-        offset = _read("<H", self.data, self._fields + 4 + 2 * field)
-        return self.at + offset if offset else None
-
-    def table(self, field: int) -> _Table | None:
-        """Return the table that a field points to, or None if the field is absent."""
-        at = self.place(field)
-        return None if at is None else _Table(self.data, at + _read("<I", self.data, at))
-
-    def vector(self, field: int) -> tuple[int, int] | None:
-        """Return the offset and the length of the vector that a field points to, or None if the field is absent."""
-        at = self.place(field)
-        start = None if at is None else at + _read("<I", self.data, at)
-        return None if start is None else (start + 4, _read("<I", self.data, start))
-
-
-def _batch(metadata: memoryview) -> tuple[_Table | None, bool, bool]:
-    """Return the record batch of a message, whether it belongs to a dictionary, and whether to a delta of one."""
-    message = _Table(metadata, _read("<I", metadata, 0))
-    kind = message.place(_HEADER_TYPE)
-    kind = None if kind is None else metadata[kind]
-    header = message.table(_HEADER)
-    if header is None or kind not in (_DICTIONARY, _RECORDS):
-        return None, False, False
-    if kind == _RECORDS:
-        return header, False, False
-    delta = header.place(_IS_DELTA)
-    return header.table(_DATA_OF_DICTIONARY), True, delta is not None and metadata[delta] != 0
-
-
-def _stated(batch: _Table, body: memoryview) -> tuple[int, int]:
-    """Return the declared rows of a batch and the declared decompressed bytes of its buffers."""
-    at = batch.place(_LENGTH)
-    rows = 0 if at is None else _read("<q", batch.data, at)
-    buffers = batch.vector(_BUFFERS)
-    if batch.place(_COMPRESSION) is None or buffers is None:
-        return _natural(rows), 0
-    start, count = buffers
-    unpacked = 0
-    for i in range(count):
-        offset, length = struct.unpack_from("<qq", batch.data, start + 16 * i)
-        if length:
-            # -1 marks a buffer that is not compressed.
-            unpacked += max(0, _read("<q", body, _natural(offset)))
-    return _natural(rows), unpacked
-
-
-def _natural(number: int) -> int:
-    if number < 0:
-        raise DamagedFile("the stream has a negative size")
-    return number
-
-
-def _read(form: str, data: memoryview, at: int) -> int:
-    return int(struct.unpack_from(form, data, at)[0])
-
-
-# --- Checks of the footer and page headers of a Parquet file before pyarrow reads it
-#
-# The footer may be wrong; the reader follows the header of each page, allocates the declared size and decompresses no
-# more. So the sum over all pages bounds the memory of a file (parquet.thrift, FileMetaData and PageHeader).
-
-_MAGIC = b"PAR1"
-#: Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
-_SCHEMA, _ROWS, _GROUPS = 2, 3, 4
-_WIDTH, _CHILDREN = 2, 5
-_CHUNKS, _FILE_PATH, _COLUMN = 1, 1, 3
-_N_VALUES, _N_BYTES, _DATA_AT, _DICTIONARY_AT = 5, 7, 9, 11
-#: Fields of a PageHeader; for each kind of page, the fields of the number of values and of the encoding.
-_UNPACKED, _PACKED = 2, 3
-_KINDS = {5: (1, 2), 7: (1, 2), 8: (1, 4)}
-#: The most bytes of a value: a number, a level or a code. Values of a fixed width may be wider.
-_VALUE_BYTES = 8
-#: Encodings whose output is bounded by the input or by the number of values. DELTA_BYTE_ARRAY (7) repeats prefixes.
-_ENCODINGS = frozenset({0, 2, 3, 4, 5, 6, 8, 9})
-#: The largest footer, which is parsed in Python. A page is expensive: on top of the free ones, one is allowed per KiB.
-_FOOTER_BYTES, _FREE, _BYTES_EACH = 4 * 1024 * 1024, 4096, 1024
-#: The most values of a footer, and of the header of a page, which has about twenty; and the bytes of one once parsed.
-_FOOTER_VALUES, _PAGE_VALUES, _FOOTER_VALUE_BYTES = 1_000_000, 64, 80
-
-
-def check_file(body: memoryview, limits: Limits) -> None:
-    """Check all declared sizes of a Parquet file.
-
-    Raises the error of the limits for too many rows, columns or bytes, ``FileTooLarge`` for too many pages, and
-    ``DamagedFile`` for an inconsistent file or an encoding whose output is not bounded.
-    """
-    footer = _footer(body, limits)
-    limits.check_rows(_natural_field(footer.get(_ROWS)))
-    elements = [element for element in _list_field(footer, _SCHEMA)[1:] if isinstance(element, dict)]
-    widths = [_natural_field(element.get(_WIDTH, 0)) for element in elements if not element.get(_CHILDREN)]
-    limits.check_classes(len(widths) - 3)
-    most, pages, unpacked = _FREE + len(body) // _BYTES_EACH, 0, 0
-    for chunk, width in zip(_chunks(footer, len(widths)), cycle(widths), strict=False):
-        for page in _pages(body, chunk, max(width, _VALUE_BYTES)):
-            pages += 1
-            unpacked += page
-            limits.check_bytes(unpacked)
-            if pages > most:
-                raise FileTooLarge("the file has too many pages for its size")
-    limits.reserve(2 * unpacked)  # pyarrow reads into buffers that double
-
-
-def _footer(body: memoryview, limits: Limits) -> Struct:
-    size = int.from_bytes(body[-8:-4], "little")
-    if bytes(body[:4]) != _MAGIC or bytes(body[-4:]) != _MAGIC or not 0 < size <= len(body) - 12:
-        raise DamagedFile("the file is not a Parquet file, or it is truncated")
-    if size > _FOOTER_BYTES:
-        raise FileTooLarge(f"the footer may have at most {_FOOTER_BYTES} bytes")
-    limits.reserve(_FOOTER_VALUE_BYTES * min(size, _FOOTER_VALUES))
-    return ThriftReader(body[-8 - size : -8], _FOOTER_VALUES).struct(0)[0]
-
-
-def _chunks(footer: Struct, n_leaves: int) -> Iterator[Struct]:
-    """Yield the column chunks of every row group, one for each leaf of the schema."""
-    for group in _list_field(footer, _GROUPS):
-        chunks = _list_field(group, _CHUNKS) if isinstance(group, dict) else []
-        if len(chunks) != n_leaves:
-            raise DamagedFile("a row group lacks a column")
-        for chunk in chunks:
-            column = chunk.get(_COLUMN) if isinstance(chunk, dict) else None
-            if not isinstance(column, dict) or _FILE_PATH in chunk:
-                raise DamagedFile("a column is encrypted or in another file")
-            yield column
-
-
-def _pages(body: memoryview, column: Struct, width: int) -> Iterator[int]:
-    """Yield the most bytes of each page of a column chunk; the dictionary page is before the data pages.
-
-    ``width`` is the most bytes of a value.
-    """
-    if not _natural_field(column.get(_N_VALUES)):
-        return  # no page is read, and the offsets are arbitrary
-    at, dictionary = _natural_field(column.get(_DATA_AT)), column.get(_DICTIONARY_AT)
-    if dictionary is not None and 0 < _natural_field(dictionary) < at:
-        at = dictionary
-    end = at + _natural_field(column.get(_N_BYTES))
-    if end > len(body):
-        raise DamagedFile("a column lies outside the file")
-    while at < end:
-        header, at = ThriftReader(body, _PAGE_VALUES).struct(at)
-        at += _natural_field(header.get(_PACKED))
-        yield _page(header, width)
-
-
-def _page(header: Struct, width: int) -> int:
-    values = 0
-    for kind, (count, encoding) in _KINDS.items():
-        if kind in header:
-            inner = header[kind] if isinstance(header[kind], dict) else {}
-            values += _natural_field(inner.get(count))
-            if _natural_field(inner.get(encoding)) not in _ENCODINGS:
-                raise DamagedFile("a page has an unsupported encoding")
-    return _natural_field(header.get(_UNPACKED)) + values * width
-
-
-def _list_field(struct: Struct, field: int) -> list[Any]:
-    values = struct.get(field)
-    if not isinstance(values, list):
-        raise DamagedFile("the footer lacks a list")
-    return values
-
-
-def _natural_field(number: Any) -> int:
-    if type(number) is not int or number < 0:
-        raise DamagedFile("a header lacks a size")
-    return number
-
+from calibrant.io.texts import Coding, check_distinct, number_or_nan, quoted, refusal, row_of
 
 # --- Columns of pyarrow as arrays of numpy, without a copy if a column has one chunk and no nulls
 
@@ -361,8 +99,11 @@ def null_rows(column: Any) -> Ints:
 
 def number_array(column: Any) -> Array:
     """Convert a numeric column to an array; null becomes NaN."""
-    numbers: Array = decoded(column).to_numpy(zero_copy_only=False)
-    return numbers
+    plain = decoded(column)
+    if plain.null_count or plain.type.bit_width not in (8, 16, 32, 64):
+        numbers: Array = plain.to_numpy(zero_copy_only=False)
+        return numbers
+    return np.from_dlpack(plain)  # without a copy, and unlike to_numpy without an import of pandas
 
 
 def lists_of(column: Any) -> tuple[Ints, Any]:
@@ -463,6 +204,165 @@ def _types() -> Any:
     return needed_pyarrow("types", "Arrow data").types
 
 
+# --- Columns whose rows share their strings: dictionaries and string views, in which few bytes stand for many
+
+#: A view of a string has 16 bytes, of which the first four are the length.
+_VIEW_WORDS = 4
+
+
+def validated(table: Any, limits: Limits) -> Any:
+    """Validate a table, in a time that its bytes bound; successive chunks with the same dictionary become one chunk.
+
+    Raises the error of the limits for too many rows, and if the strings of views, or the dictionaries inside lists and
+    structs, have too many bytes in all rows together.
+    """
+    limits.check_rows(table.num_rows)
+    table.validate()  # the sizes of buffers, on which the next lines rely
+    for at, column in enumerate(table.columns):
+        if _types().is_dictionary(column.type) and column.num_chunks > 1:
+            limits.reserve(sum(chunk.indices.nbytes for chunk in column.chunks))
+            table = table.set_column(at, table.field(at), _joined(column))
+    again = sum(_read_again(chunk) for column in table.columns for chunk in column.chunks)
+    limits.check_bytes(again)
+    limits.reserve(again)
+    table.validate(full=True)  # pyarrow does not check the offsets of a stream
+    return table
+
+
+def without_views(table: Any) -> Any:
+    """Return a valid table with strings instead of string views, which many functions of pyarrow do not support."""
+    arrow = needed_pyarrow("types", "Arrow data")
+    for at, column in enumerate(table.columns):
+        if _types().is_string_view(column.type):
+            table = table.set_column(at, table.column_names[at], column.cast(arrow.large_string()))
+        elif _types().is_dictionary(column.type) and _types().is_string_view(column.type.value_type):
+            kind = arrow.dictionary(column.type.index_type, arrow.large_string(), column.type.ordered)
+            chunks = [_coded(chunk, chunk.indices, chunk.dictionary.cast(kind.value_type)) for chunk in column.chunks]
+            table = table.set_column(at, table.column_names[at], arrow.chunked_array(chunks, kind))
+    return table
+
+
+def check_decoded(columns: Iterable[Any], limits: Limits) -> None:
+    """Check the bytes of columns without dictionaries, in which one long string can stand for many."""
+    size = sum(_decoded_bytes(chunk) for column in columns for chunk in column.chunks)
+    limits.check_bytes(size)
+    limits.reserve(size)
+
+
+def bytes_to_convert(column: Any, *, is_text: bool = False) -> int:
+    """Return the most bytes that are allocated to convert a column to an array: none for a view of a column of numbers.
+
+    Strings become codes, which are copied if some are null, and references.
+    """
+    if is_text:
+        return 3 * NUMBER_BYTES * len(column)
+    kind = column.type
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    is_view = len(chunks) == 1 and not column.null_count and not _types().is_dictionary(kind)
+    is_view = is_view and not _types().is_boolean(kind)  # eight of which are in a byte
+    if _types().is_fixed_size_list(kind) or _types().is_list(kind) or _types().is_large_list(kind):
+        values = sum(len(chunk.values) for chunk in chunks)
+        is_view = is_view and not chunks[0].values.null_count
+        return 2 * NUMBER_BYTES * len(column) + (0 if is_view else 2 * NUMBER_BYTES * values)
+    return 0 if is_view else 2 * NUMBER_BYTES * len(column)
+
+
+def text_bytes(texts: Any) -> int:
+    """Return the most bytes of an array of strings as Python's: up to four per character if some are not ASCII."""
+    compute = needed_pyarrow("compute", "Arrow data").compute
+    size = compute.sum(compute.binary_length(texts)).as_py() or 0
+    characters = compute.sum(compute.utf8_length(texts)).as_py() or 0
+    return STRING_BYTES * len(texts) + (size if characters == size else 4 * characters)
+
+
+def _joined(column: Any) -> Any:
+    """Join the chunks with the same dictionary, which pyarrow would validate and hash for each of them."""
+    arrow, chunks = needed_pyarrow("types", "Arrow data"), []
+    for _, run in groupby(column.chunks, _dictionary_of):
+        first, *others = run
+        indices = arrow.concat_arrays([first.indices, *(chunk.indices for chunk in others)]) if others else None
+        chunks.append(_coded(first, indices, first.dictionary) if others else first)
+    return arrow.chunked_array(chunks, column.type)
+
+
+def _dictionary_of(chunk: Any) -> Hashable:
+    """Return the place of a dictionary in memory."""
+    values = chunk.dictionary
+    return (
+        len(values),
+        values.offset,
+        *(None if buffer is None else (buffer.address, buffer.size) for buffer in values.buffers()),
+    )
+
+
+def _coded(like: Any, indices: Any, values: Any) -> Any:
+    return type(like).from_arrays(indices, values, ordered=like.type.ordered, safe=False)
+
+
+def _read_again(array: Any) -> int:
+    """Return the bytes of the strings of views, and of dictionaries, which other chunks may have too."""
+    size = 0
+    for leaf in _leaves(array):
+        if _types().is_string_view(leaf.type) or _types().is_binary_view(leaf.type):
+            size += int(np.sum(_lengths_of_views(leaf)))
+        elif _types().is_dictionary(leaf.type):
+            size += leaf.dictionary.nbytes + _read_again(leaf.dictionary)
+    return size
+
+
+def _decoded_bytes(array: Any) -> int:
+    size = 0
+    for leaf in _leaves(array):
+        if not _types().is_dictionary(leaf.type):
+            size += leaf.nbytes
+            continue
+        values = leaf.dictionary
+        if _types().is_string_view(values.type) or _types().is_binary_view(values.type):
+            sizes = _lengths_of_views(values)
+        elif _types().is_primitive(values.type):
+            sizes = np.full(len(values), values.type.bit_width // 8)
+        else:
+            sizes = needed_pyarrow("compute", "Arrow data").compute.binary_length(values).fill_null(0).to_numpy()
+        codes = leaf.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        size += int(np.bincount(codes + 1, minlength=len(sizes) + 1)[1:] @ sizes.astype(np.int64))
+    return size
+
+
+def _lengths_of_views(views: Any) -> Any:
+    """Return the lengths of strings; 0 for null, whose view may be anything."""
+    words = views.buffers()[1]
+    if words is None:
+        return np.zeros(len(views), np.int64)
+    integers = np.frombuffer(words, np.int32)[: _VIEW_WORDS * (views.offset + len(views))]
+    lengths = integers.reshape(-1, _VIEW_WORDS)[views.offset :, 0].astype(np.int64)
+    return np.where(views.is_valid().to_numpy(zero_copy_only=False), np.maximum(lengths, 0), 0)
+
+
+def _leaves(array: Any) -> Iterator[Any]:
+    """Yield the arrays in an array of lists, structs, unions or extensions; a dictionary is one of them."""
+    kind = array.type
+    if hasattr(array, "storage"):
+        yield from _leaves(array.storage)
+    elif _types().is_struct(kind) or _types().is_union(kind):
+        for i in range(kind.num_fields):
+            yield from _leaves(array.field(i))
+    elif kind.num_fields:
+        yield from _leaves(array.values)
+    else:
+        yield array
+
+
+def leaf_types(kind: Any) -> Iterator[Any]:
+    """Yield the types in a type of lists, structs or extensions, in the order of their columns in a Parquet file."""
+    if hasattr(kind, "storage_type"):
+        yield from leaf_types(kind.storage_type)
+    elif kind.num_fields:
+        for i in range(kind.num_fields):
+            yield from leaf_types(kind.field(i).type)
+    else:
+        yield kind
+
+
 # --- Streams and files that are read whole, after a check of their schema
 
 Read = TypeVar("Read")
@@ -489,7 +389,7 @@ def read_stream(data: Body, limits: Limits, check: Callable[[Any], None], read: 
     """
     arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
     limits.check_bytes(len(data))
-    if bytes(data[: len(_FILE_MAGIC)]) == _FILE_MAGIC:
+    if bytes(data[: len(FILE_MAGIC)]) == FILE_MAGIC:
         raise DamagedFile("the body is an Arrow or Feather file, not a stream; write one with pyarrow.ipc.new_stream")
     buffer = arrow.py_buffer(data)
     with damage(arrow):
@@ -558,9 +458,7 @@ class _Columns(ABC):
             names = first.schema.names
             limits.check_classes(len(names))
             first = first.slice(0, sample_rows(len(names)))
-            if len(set(names)) < len(names):
-                twice = sorted(name for name, count in Counter(names).items() if count > 1)
-                raise DuplicateColumns(f"the file has {listed(twice)} more than once; rename the duplicates")
+            check_distinct(names, "file")
             if not first.num_rows:
                 raise EmptyFile("the file has no rows")
             first = without_views(validated(first, limits))
@@ -587,7 +485,7 @@ class _Columns(ABC):
                 column = unboxed(column)
                 return self._texts(column, name, field) if field in TEXTS else self._numbers(column, name, field)
 
-            return values_at(places, read)
+            return Values.of(places, read)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns as strings; null becomes empty."""
@@ -651,7 +549,7 @@ class _Columns(ABC):
         """Convert a column of strings as a text file's."""
         self._refuse_null(column, name, field)
         codes, texts = codes_of(column, self._limits)
-        values = np.array([_number(text) for text in texts], dtype=np.float64)
+        values = np.array([*map(number_or_nan, texts)], dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(values[codes]))
         if len(bad):
             raise refusal(texts[codes[bad[0]]], name, field, int(bad[0]))
@@ -752,7 +650,7 @@ class ArrowTable(_Columns):
     def __init__(self, file: BinaryIO, limits: FileLimits) -> None:
         arrow = needed_pyarrow("ipc", "an Arrow or Feather file")
         with damage(arrow):
-            self._buffer = _stream_of(arrow, bytes_of(file))
+            self._buffer = stream_of(arrow, bytes_of(file))
             check_messages(arrow, self._buffer, self._buffer.size, limits)
             with arrow.ipc.open_stream(self._buffer) as reader:
                 first = next((batch for batch in reader if batch.num_rows), None)
@@ -762,11 +660,6 @@ class ArrowTable(_Columns):
     def _whole(self, names: list[str]) -> Any:
         with self._arrow.ipc.open_stream(self._buffer) as reader:
             return reader.read_all().select(names)
-
-
-def _number(text: str | None) -> float:
-    """Parse a number; NaN if it is none."""
-    return number(text) if text is not None and is_number_text(text) else np.nan
 
 
 def _kind(kind: Any) -> str:

@@ -1,21 +1,33 @@
-"""Cells of an open table: columns as strings, groups, and distinct and missing values."""
+"""Columns beside predictions: as strings, as groups or periods, with gaps, and of a file joined by ids."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 
 from calibrant.core.arrays import NO_GROUP, joined
 from calibrant.core.groups import MAX_GROUPS
 from calibrant.io.csv import CsvTable
-from calibrant.io.errors import MissingValue, NotLabels, TabularError, TooManyGroups, UnknownColumn, UnmatchedArrays
+from calibrant.io.errors import (
+    InvalidTimes,
+    MissingValue,
+    NotLabels,
+    TabularError,
+    TooManyGroups,
+    UnclearColumns,
+    UnknownColumn,
+    UnmatchedArrays,
+    UnmatchedIds,
+)
 from calibrant.io.rules import MAX_OFFERED
-from calibrant.io.table import Coded, ColumnPlaces, OpenTable, Values, cells_at
+from calibrant.io.table import Coded, Column, ColumnPlaces, Ints, OpenTable, Values, cells_at
 from calibrant.io.texts import (
     DASHES,
     MAX_LISTED,
@@ -24,6 +36,7 @@ from calibrant.io.texts import (
     lacks_number,
     listed,
     not_encoded,
+    number,
     quoted,
     row_of,
 )
@@ -71,12 +84,12 @@ def ids_at(table: OpenTable, name: str, file: str) -> list[str]:
     return complete(texts_at(table, [names.index(name)])[0], name, is_missing)
 
 
-def groups_of_rows(columns: Sequence[Coded], table: OpenTable, places: ColumnPlaces) -> list[str] | None:
+def groups_of_rows(values: Values, table: OpenTable, places: ColumnPlaces) -> list[str] | None:
     """Return the group of every row, of missing and of several values as ``calibrant.core.arrays`` names them."""
-    if not columns:
+    if "groups" not in values.texts:
         return None
-    names = [table.columns[at].name for at in places.groups]
-    columns = [replace(coded, texts=tuple(text or NO_GROUP for text in coded.texts)) for coded in columns]
+    names = [table.columns[at].name for at in places["groups"]]
+    columns = [replace(of, texts=tuple(text or NO_GROUP for text in of.texts)) for of in values.texts["groups"]]
     coded = columns[0]
     _check_groups(len(coded.texts), names)
     for other in columns[1:]:
@@ -98,15 +111,12 @@ def check_lengths(values: Values, n: int, of: str) -> None:
 
     ``of`` is the field with ``n`` rows.
     """
-    lengths = {field: len(vector) for field, vector in values.vectors.items() if field not in ("levels", "level")} | {
-        "labels": None if values.labels is None else len(values.labels.codes),
-        "weights": None if values.weights is None else len(values.weights),
-        "groups": next((len(column.codes) for column in values.groups if len(column.codes) != n), None),
-        "predicted classes": None if values.predicted is None else len(values.predicted.codes),
-    }
-    for field, length in lengths.items():
-        if length is not None and length != n:
-            raise UnmatchedArrays(f"{field} has length {length:,}, but {of} has length {n:,}")
+    lengths = [(name, len(array)) for name, array in values.numbers.items() if name not in ("levels", "level")]
+    lengths += [(name, len(column.codes)) for name, columns in values.texts.items() for column in columns]
+    for name, length in lengths:
+        if length != n:
+            what = "predicted classes" if name == "predicted" else name
+            raise UnmatchedArrays(f"{what} has length {length:,}, but {of} has length {n:,}")
 
 
 #: The most cells in which missing values are counted, or distinct values are looked for.
@@ -148,7 +158,7 @@ def all_missing(
 
     ``known`` are names of classes, which are not missing values.
     """
-    columns = (*places.numbers, *(at for at in places.texts if at not in places.groups))
+    columns = [at for at in places.fields if at not in places["groups"]]
     gaps: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in columns}  # marker -> cells, first row
     read, total = dict.fromkeys(columns, 0), 0
     without_dashes = set[int]()  # the labels + and -
@@ -195,3 +205,198 @@ def all_missing(
     )
     missing.leaves_rows = leaves_rows
     return missing
+
+
+# --- Joins of files by the ids of their rows; nothing is left out silently
+
+
+def matching_rows(ids: Mapping[str, Sequence[str]], *, inner: bool = False) -> tuple[list[Ints], tuple[str, ...]]:
+    """Return, for each of several files, the numbers of its rows in the order of the first file, and notes.
+
+    ``ids`` are those of the rows by the name of the file. Raises ``UnmatchedIds`` for an id that occurs twice in a
+    file, and for ids that a file lacks; if ``inner``, these rows are left out, and the notes count them. O(n).
+
+    >>> matching_rows({"a.csv": ["x", "y", "z"], "b.csv": ["z", "x", "y"]})[0][1].tolist()
+    [1, 2, 0]
+    """
+    places = {name: {text: row for row, text in enumerate(own)} for name, own in ids.items()}
+    for name, own in ids.items():
+        repeated = [row for row, text in enumerate(own) if places[name][text] != row]
+        if repeated:
+            many = "1 row has the id" if len(repeated) == 1 else f"{len(repeated):,} rows have the ids"
+            raise UnmatchedIds(f"{many} of a later row in {quoted(name)}, first in {row_of(repeated[0])}", field="ids")
+    first, *others = places.values()
+    common = [text for text in first if all(text in place for place in others)]
+    if not common:
+        raise UnmatchedIds(f"no id occurs in all of {', '.join(map(quoted, ids))}", field="ids")
+    lacking = []
+    for name, place in places.items():
+        without = [other for other, theirs in places.items() if not place.keys() <= theirs.keys()]
+        if without:
+            count, where = f"{len(place) - len(common):,} of the {len(place):,} ids", " or ".join(map(quoted, without))
+            lacking.append(f"{count} in {quoted(name)} are not in {where}")
+    if lacking and not inner:
+        text = f"the ids of the files differ: {', and '.join(lacking)}"
+        raise UnmatchedIds(f"{text}; to leave these rows out, use --inner", field="inner")
+    rows = [np.array([place[text] for text in common], dtype=np.int64) for place in places.values()]
+    return rows, tuple(f"ids: {text}; these rows are left out" for text in lacking)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A table of a join: its columns in the joined table and in itself, and the numbers of its rows."""
+
+    table: OpenTable
+    columns: Mapping[int, int]
+    rows: Ints
+
+    def read(self, places: ColumnPlaces) -> Values:
+        """Read those columns that are in this table."""
+        own = {name: tuple(self.columns[at] for at in of if at in self.columns) for name, of in places.by_field.items()}
+        own = {name: of for name, of in own.items() if of}
+        values = self.table.read(ColumnPlaces(own)) if own else Values({}, {})
+        return Values(
+            {name: numbers[self.rows] for name, numbers in values.numbers.items()},
+            {
+                name: tuple(Coded(coded.texts, coded.codes[self.rows]) for coded in of)
+                for name, of in values.texts.items()
+            },
+        )
+
+
+class JoinedTable:
+    """The columns of two tables by the name of their file, joined by the column ``ids``; an ``OpenTable``.
+
+    ``rows`` are the numbers of their rows, as ``matching_rows`` returns them with the ``notes``.
+    """
+
+    def __init__(self, tables: Mapping[str, OpenTable], ids: str, rows: Sequence[Ints], notes: Sequence[str]) -> None:
+        (first, second), self._names = tables.values(), tuple(tables)
+        own = [at for at, column in enumerate(second.columns) if column.name != ids]
+        start = len(first.columns)
+        places = {start + i: at for i, at in enumerate(own)}
+        self._sides = (_Side(first, {at: at for at in range(start)}, rows[0]), _Side(second, places, rows[1]))
+        self.notes = (*first.notes, *second.notes, *notes)
+        shared = {column.name for column in first.columns} & {second.columns[at].name for at in own} - {""}
+        self._shared = shared
+        self.columns = self._joined_columns(first, second, own, rows)
+
+    def _joined_columns(
+        self, first: OpenTable, second: OpenTable, own: Sequence[int], rows: Sequence[Ints]
+    ) -> tuple[Column, ...]:
+        """Return the columns with first values of the same rows."""
+        known = max((len(column.sample) for column in first.columns), default=0)
+        shown = np.flatnonzero(rows[0] < known)
+        cells: dict[int, list[str]] = {at: [] for at in own}
+        single = [at for at in own if second.columns[at].width == 1]
+        second.scan(single, partial(_extend, cells))
+        of_first = (
+            Column(
+                column.name, tuple(column.sample[row] for row in rows[0][shown]) if column.sample else (), column.width
+            )
+            for column in first.columns
+        )
+        samples = {at: tuple(cells[at][row] for row in rows[1][shown]) for at in single}
+        added = (replace(second.columns[at], sample=samples.get(at, ())) for at in own)
+        return (*of_first, *added)
+
+    def read(self, places: ColumnPlaces) -> Values:
+        """Read some columns of the joined rows; raises ``UnclearColumns`` for a column that both files have."""
+        for at in places.fields:
+            self._check(at)
+        first, second = (side.read(places) for side in self._sides)
+        both = first.numbers.keys() & second.numbers.keys()
+        if both:
+            raise UnclearColumns(f"the columns of {min(both)} must all be in one of the two files")
+        groups = [iter(side.texts.get("groups", ())) for side in (first, second)]
+        in_order = tuple(next(groups[at not in self._sides[0].columns]) for at in places["groups"])
+        texts = {**first.texts, **second.texts} | ({"groups": in_order} if in_order else {})
+        return Values({**first.numbers, **second.numbers}, texts)
+
+    def _check(self, at: int) -> None:
+        name = self.columns[at].name
+        if name in self._shared:
+            both = f"{quoted(self._names[0])} and {quoted(self._names[1])}"
+            raise UnclearColumns(f"{both} both have a column {quoted(name)}; remove or rename one of the two")
+
+    def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
+        """Pass on the cells of some columns of the joined rows."""
+        for side in self._sides:
+            own = {side.columns[at]: at for at in places if at in side.columns}
+            cells: dict[int, list[str]] = {at: [] for at in own}
+            if own:
+                side.table.scan(list(own), partial(_extend, cells))
+            for at, column in cells.items():
+                add(own[at], [column[row] for row in side.rows])
+
+
+def _extend(cells: Mapping[int, list[str]], at: int, block: Sequence[str]) -> None:
+    cells[at].extend(block)
+
+
+# --- The rows of a file by hour, day, month or year
+
+#: The shortest time between the first and the last row, and the format of the period.
+_PERIODS = (
+    (timedelta(days=3 * 366), "%Y"),
+    (timedelta(days=45), "%Y-%m"),
+    (timedelta(days=3), "%Y-%m-%d"),
+    (timedelta(0), "%Y-%m-%d %H:00"),
+)
+#: Larger numbers are milliseconds, microseconds or nanoseconds since 1970.
+_MOST_SECONDS = 1e11
+#: If all numbers are in one of these ranges, they are years, or days since the end of 1899 as Excel stores dates.
+_YEARS, _EXCEL_DAYS = (1900, 2100), (20_000, 80_000)
+_EXCEL_START = datetime(1899, 12, 30)
+_MONTH = re.compile(r"\d{4}-\d{2}")
+
+
+def periods(times: Sequence[str], whose: str) -> list[str]:
+    """Return the period of each time as written, such as ``2026-01``; raises ``InvalidTimes`` if one is not a time.
+
+    >>> periods(["2026-01-31", "2026-02-01 12:00", "2026-05-01T00:00:00Z"], "column 'date'")
+    ['2026-01', '2026-02', '2026-05']
+    """
+    distinct = dict.fromkeys(times)
+    numbers = [value for text in distinct if (value := _number(text)) is not None]
+    if len(numbers) == len(distinct) and all(value.is_integer() and _is_in(_YEARS, value) for value in numbers):
+        return [str(int(float(text))) for text in times]
+    is_excel = all(_is_in(_EXCEL_DAYS, value) for value in numbers)
+    read = {text: _time(text, is_excel=is_excel) for text in distinct}
+    bad = next((text for text, time in read.items() if time is None), None)
+    if bad is not None:
+        raise InvalidTimes(
+            f"{whose} has no time in row {list(times).index(bad) + 1}; times are ISO 8601, such as 2026-01-31, "
+            "2026-01-31T12:00:00 or 2026-01, years, or seconds since 1970",
+            field="times",
+        )
+    moments = [time for time in read.values() if time is not None]
+    form = next(form for least, form in _PERIODS if max(moments) - min(moments) >= least)
+    named = {text: "" if time is None else time.strftime(form) for text, time in read.items()}
+    return [named[text] for text in times]
+
+
+def _is_in(bounds: tuple[int, int], value: float) -> bool:
+    return bounds[0] <= value <= bounds[1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return None if len(text) == 8 and text.isdigit() else number(text)  # 20260131 is a date
+    except ValueError:
+        return None
+
+
+def _time(text: str, *, is_excel: bool) -> datetime | None:
+    value = _number(text)
+    try:
+        if value is None:
+            date = f"{text}-01" if _MONTH.fullmatch(text) else text.removesuffix(" UTC")  # as BigQuery writes it
+            return datetime.fromisoformat(date).replace(tzinfo=None)
+        if is_excel:
+            return _EXCEL_START + timedelta(days=value)
+        for _ in range(3):
+            value /= 1000 if abs(value) > _MOST_SECONDS else 1
+        return datetime.fromtimestamp(value, UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        return None

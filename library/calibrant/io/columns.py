@@ -99,7 +99,15 @@ def choose(columns: Sequence[Column], options: FileOptions, distinct: Distinct, 
                 cells.note(row.prints, "", event=quoted(cells.event or ""), place=cells.place)
     _note(cells)
     family, predicted = cells.family, _predicted(cells) if labelled else None
-    cells.places = ColumnPlaces(family.places, cells.labels, weights, groups, predicted)
+    cells.places = ColumnPlaces.of(
+        {
+            "predictions": family.places,
+            "weights": weights,
+            "labels": cells.labels,
+            "groups": groups,
+            "predicted": predicted,
+        }
+    )
     for at, name in zip(family.places, family.classes, strict=True):  # of the class, of the column, and its suffix
         cells.classes += (tuple(dict.fromkeys(filter(None, (name, cells.names[at], suffix(cells.names[at]))))),)
     return cells
@@ -735,7 +743,7 @@ def numbered_classes(
 
     Raises ``UnclearOrder`` if the predicted class is the label in fewer rows than in the order of the names.
     """
-    by_name, places = chosen.by_name, chosen.places.predictions
+    by_name, places = chosen.by_name, chosen.places["predictions"]
     if by_name is None or predictions.ndim != 2:
         return None
     predicted = predictions.argmax(axis=1)
@@ -755,9 +763,9 @@ def numbered_classes(
 
 def check_confidence(places: ColumnPlaces, columns: Sequence[Column], confidence: Floats, n_classes: int) -> None:
     """Raise an error if a column that seemed to be the confidence in a predicted class is too low in later rows."""
-    if places.predicted is None or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
+    if not places["predicted"] or confidence.min() >= 1 / max(2, n_classes) - TOLERANCE:
         return
-    name, predicted = quoted(columns[places.predictions[0]].name), quoted(columns[places.predicted].name)
+    name, predicted = (quoted(columns[places[name][0]].name) for name in ("predictions", "predicted"))
     hint = "; if it is P(Y=1), name the positive label" if n_classes < 3 else ""
     raise UnclearColumns(
         f"column {name} is not the confidence in {predicted}, as {row_of(int(np.argmin(confidence)))} is below "

@@ -6,8 +6,8 @@ import codecs
 import contextlib
 import csv
 import io
+import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.io.errors import (
-    TEXTS,
     VECTORS,
-    DuplicateColumns,
     EmptyFile,
     Field,
     FileTooLarge,
@@ -34,23 +32,25 @@ from calibrant.io.errors import (
     pyarrow,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits, Limits
-from calibrant.io.npz import values_at
 from calibrant.io.source import OpenFile
-from calibrant.io.table import Column, ColumnPlaces, Floats, Values, sample_rows
+from calibrant.io.table import Array, Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import (
+    PLAIN_CELLS,
     Coding,
     DecimalCommas,
+    TextCells,
+    check_distinct,
     is_missing,
     is_number,
     lacks_number,
     listed,
     not_encoded,
     number,
+    number_or_nan,
     quoted,
     refusal,
     row_of,
     vector_of,
-    with_point,
     without_sign,
 )
 
@@ -76,32 +76,43 @@ _BLOCK_CHARACTERS, _SAMPLE_CHARACTERS = 1 << 21, 1 << 24
 _MOST_BLANK = 100_000
 
 
+@dataclass(frozen=True)
+class Start:
+    """The separator of a text file, the lines before its header, and the header line.
+
+    The header may be ``commented``, ``unnamed`` columns may precede its names, and Excel's ``sep=;`` may have
+    ``stated`` the separator.
+    """
+
+    separator: str = ","
+    skipped: int = 0
+    header: str = ""
+    stated: bool = False
+    commented: bool = False
+    unnamed: int = 0
+
+
 class TextRows:
     """The rows of a text file; lines, and rows with line breaks in quoted cells, have at most ``longest`` characters.
 
     Blank lines are skipped and bytes that the encoding does not have become lone surrogates; if ``strict``, both are
-    errors. The header follows the first ``skipped`` lines; it may be ``commented``, and ``unnamed`` columns may precede
-    its names.
+    errors.
     """
 
     def __init__(
         self,
         file: BinaryIO,
         encoding: str,
-        separator: str,
+        start: Start = Start(),
         *,
         strict: bool = False,
         longest: int = MAX_LINE,
-        skipped: int = 0,
-        commented: bool = False,
-        unnamed: int = 0,
     ) -> None:
         file.seek(0)
         errors = "strict" if strict else _errors(encoding)
         self._text = io.TextIOWrapper(io.BufferedReader(OpenFile(file)), encoding, errors=errors, newline="")
-        self._reader = csv.reader(self._lines(longest), delimiter=separator, strict=True)
-        self._encoding, self._separator, self._strict, self._skipped = encoding, separator, strict, skipped
-        self._commented, self._unnamed = commented, unnamed
+        self._reader = csv.reader(self._lines(longest), delimiter=start.separator, strict=True)
+        self._encoding, self._start, self._strict = encoding, start, strict
         self._width = 0
         self._row = 0
         self._characters = 0  # of the lines read for the current row
@@ -114,9 +125,9 @@ class TextRows:
     def header(self) -> list[str]:
         """Read the column names from the first line, or from the first line that is not blank."""
         for cells in self._next(1, _BLOCK_CHARACTERS):
-            self._width = self._unnamed + len(cells)
+            self._width = self._start.unnamed + len(cells)
             self.header_lines = self._reader.line_num
-            return [""] * self._unnamed + [cell.strip() for cell in cells]
+            return [""] * self._start.unnamed + [cell.strip() for cell in cells]
         return []
 
     def sample(self, rows: int) -> list[list[str]]:
@@ -151,7 +162,7 @@ class TextRows:
         first, before = self._row, self._reader.line_num
         next_rows = self._next(rows, characters)
         plain = self._reader.line_num - before == len(next_rows)
-        block = Block(first, before + 1 + self._skipped if plain else None, next_rows)
+        block = Block(first, before + 1 + self._start.skipped if plain else None, next_rows)
         if next_rows and set(map(len, next_rows)) != {self._width}:
             self._refuse_ragged(block)
         self._row += len(next_rows)
@@ -187,18 +198,23 @@ class TextRows:
             number += 1
             if len(line) > longest:
                 raise FileTooLarge(f"line {number} has more than the limit of {longest:,} characters")
-            if number > self._skipped:
+            if number > self._start.skipped:
                 self._characters += len(line)
                 if self._characters > longest:
                     raise FileTooLarge(f"the row up to line {number} has more than the limit of {longest:,} characters")
-                yield _uncommented(line) if self._commented and number == self._skipped + 1 else line
+                is_header = self._start.commented and number == self._start.skipped + 1
+                yield _uncommented(line) if is_header else line
 
     def _refuse_ragged(self, block: Block) -> NoReturn:
         i = next(i for i, cells in enumerate(block.rows) if len(cells) != self._width)
         has, where = len(block.rows[i]), row_of(block.row + i, block.line_of(i))
         if self._strict:  # programs count from 0
             raise RaggedRow(f"row {block.row + i} has {has} cells, but the header has {self._width}")
-        hint = "; if it has a decimal comma, write 0.5, not 0,5" if self._separator == "," and has > self._width else ""
+        hint = (
+            "; if it has a decimal comma, write 0.5, not 0,5"
+            if self._start.separator == "," and has > self._width
+            else ""
+        )
         if block.row + i == 0 and has == self._width + 1:
             hint += "; if R wrote names of rows, use write.csv(..., row.names = FALSE)"
         if self._width == 1 and (has > 2 or not is_number(block.rows[i][-1])):
@@ -209,7 +225,7 @@ class TextRows:
 
     def _malformed(self, error: csv.Error) -> TabularError:
         """Return the error for one of the standard library's reader, which has no row or column."""
-        line = self._reader.line_num + self._skipped
+        line = self._reader.line_num + self._start.skipped
         if "NUL" in str(error):
             return NotUtf8(f"line {line} has a NUL byte; the file is damaged or not a text file")
         return UnclosedQuote(
@@ -282,19 +298,14 @@ class Layout:
     """The layout; ``data_at`` is the byte at which data begins if the header is a plain first line, else None."""
 
     encoding: str
-    separator: str
+    start: Start
     header: tuple[str, ...]
     sample: tuple[tuple[str, ...], ...]
     data_at: int | None
     notes: tuple[str, ...]
-    skipped: int = 0
-    decimal: str = "."
     #: The length of the vectors of each column; None if its cells are no vectors.
-    widths: tuple[int | None, ...] = ()
-    commented: bool = False
-    unnamed: int = 0
-    #: Whether percent signs of predictions are read.
-    percent: bool = False
+    widths: tuple[int | None, ...]
+    cells: TextCells
 
     @property
     def stated(self) -> str | None:
@@ -303,39 +314,30 @@ class Layout:
 
     def rows(self, file: BinaryIO) -> TextRows:
         """Return the rows of the file after the header."""
-        rows = TextRows(
-            file,
-            self.encoding,
-            self.separator,
-            skipped=self.skipped,
-            commented=self.commented,
-            unnamed=self.unnamed,
-        )
+        rows = TextRows(file, self.encoding, self.start)
         rows.header()
         return rows
 
 
-def layout_of(
-    file: BinaryIO, limits: FileLimits, decimal: str = ".", encoding: str | None = None, *, percent: bool = False
-) -> Layout:
+def layout_of(file: BinaryIO, limits: FileLimits, cells: TextCells = PLAIN_CELLS) -> Layout:
     """Infer the layout from the beginning of a file; raises a ``TabularError`` if it is not a table."""
     file.seek(0)
     head = file.read(MAX_LINE)
     if not head.strip(b"\xef\xbb\xbf\xff\xfe \t\r\n"):
         raise EmptyFile("the file is empty")
-    encoding = _encoding(head, encoding)
+    encoding = _encoding(head, cells.encoding)
     start = _start(_first_lines(head, encoding))
-    skipped, separator = start.skipped, start.separator
-    limits.check_classes(start.header.count(separator) + 1 + start.unnamed)
-    rows = TextRows(file, encoding, separator, skipped=skipped, commented=start.commented, unnamed=start.unnamed)
+    limits.check_classes(start.header.count(start.separator) + 1 + start.unnamed)
+    rows = TextRows(file, encoding, start)
     header = tuple(rows.header())
     limits.check_classes(len(header))
     _check_header(header, encoding)
     sample = tuple(map(tuple, rows.sample(sample_rows(len(header)))))
     if not sample:
         raise EmptyFile(f"the file has a header ({listed(header)}) but no rows")
-    notes = () if separator == "," else (f"the columns are separated by {_SEPARATORS.get(separator, 'blanks')}",)
-    if skipped > start.stated:
+    separated = _SEPARATORS.get(start.separator, "blanks")
+    notes = () if start.separator == "," else (f"the columns are separated by {separated}",)
+    if start.skipped > start.stated:
         notes = ("the first lines are comments", *notes)
     if start.unnamed:
         notes = (*notes, "the first column has no name; it is read as the names of the rows")
@@ -344,21 +346,8 @@ def layout_of(
     columns = list(zip(*sample, strict=True))
     has_vectors = any(mark in cell for row in sample for cell in row for mark in "[({")
     widths = tuple(map(_width, columns)) if has_vectors else (None,) * len(header)
-    data_at = _data_at(head, encoding, rows.header_lines, skipped)
-    return Layout(
-        encoding,
-        separator,
-        header,
-        sample,
-        data_at,
-        notes,
-        skipped,
-        decimal,
-        widths,
-        commented=start.commented,
-        unnamed=start.unnamed,
-        percent=percent,
-    )
+    data_at = _data_at(head, encoding, rows.header_lines, start.skipped)
+    return Layout(encoding, start, header, sample, data_at, notes, widths, cells)
 
 
 #: The encodings that are detected.
@@ -413,19 +402,7 @@ _MOST_COMMENTS = 1000
 _STATED = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """The lines before the header, the header line, and the separator, which Excel's ``sep=;`` may have ``stated``."""
-
-    skipped: int
-    header: str
-    separator: str
-    stated: bool
-    commented: bool
-    unnamed: int
-
-
-def _start(lines: Sequence[str]) -> _Start:
+def _start(lines: Sequence[str]) -> Start:
     """Find the header. Lines that begin with ``#`` are comments.
 
     The last comment is the header, as ``numpy.savetxt`` writes it, if numbers in as many columns follow.
@@ -448,12 +425,12 @@ def _start(lines: Sequence[str]) -> _Start:
         header = _uncommented(lines[comment])
         separator = stated or _separator(header, line)
         if header.count(separator) == line.count(separator) > 0:
-            return _Start(comment, header, separator, stated is not None, commented=True, unnamed=0)
+            return Start(separator, comment, header, stated is not None, commented=True)
     skipped = at if comment is not None or stated else 0
     after = next((later for later in lines[at + 1 :] if later.strip()), "")
     separator = stated or _separator(line, after)
     unnamed = int(_has_row_names(line, after, separator))
-    return _Start(skipped, line, separator, stated is not None, commented=False, unnamed=unnamed)
+    return Start(separator, skipped, line, stated is not None, unnamed=unnamed)
 
 
 def _uncommented(line: str) -> str:
@@ -505,9 +482,7 @@ def _check_header(header: tuple[str, ...], encoding: str) -> None:
         raise NoHeader(
             f"the first line has numbers instead of column names; add a header line such as {quoted('label,p')}"
         )
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise DuplicateColumns(f"the header has {listed(twice)} more than once; rename the duplicates")
+    check_distinct(names, "header")
 
 
 def _data_at(head: bytes, encoding: str, header_lines: int, skipped: int) -> int | None:
@@ -538,18 +513,16 @@ def _unboxed(cells: Sequence[str]) -> list[str]:
 
 def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: FileLimits) -> Values:
     """Read some columns; raises the ``TabularError`` of the first bad column in the first bad block."""
-    texts = {at: Coding(layout.header[at], places.field_of(at), layout.stated) for at in places.texts}
-    rows, commas = layout.rows(file), DecimalCommas() if layout.decimal == "," else None
-    widths = {
-        at: layout.widths[at] for at in places.numbers if places.field_of(at) in VECTORS or layout.widths[at] == 1
-    }
+    texts = {at: Coding(layout.header[at], places.fields[at], layout.stated) for at in places.texts}
+    rows, commas = layout.rows(file), DecimalCommas() if layout.cells.decimal == "," else None
+    widths = {at: layout.widths[at] for at in places.numbers if places.fields[at] in VECTORS or layout.widths[at] == 1}
     numbers: dict[int, Callable[[Sequence[str], Block], Floats]] = {
         at: partial(
-            partial(_numbers, commas=commas, percent=layout.percent)
+            partial(_numbers, commas=commas, percent=layout.cells.percent)
             if (width := widths.get(at)) is None
             else partial(_vectors, width=width),
             name=layout.header[at],
-            field=places.field_of(at),
+            field=places.fields[at],
         )
         for at in places.numbers
     }
@@ -561,7 +534,7 @@ def read_plain(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: Fil
         at: values.reshape(-1, w) if (w := widths.get(at) or 1) > 1 else values for at, values in columns.items()
     }
     coded = {at: coding.done() for at, coding in texts.items()}
-    return values_at(places, lambda at, field: coded[at] if field in TEXTS else columns[at])
+    return Values.of(places, lambda at, _: coded[at] if at in coded else columns[at])
 
 
 def _add_unboxed(coding: Coding, cells: Sequence[str]) -> None:
@@ -578,10 +551,10 @@ def _vectors(cells: Sequence[str], block: Block, *, width: int, name: str, field
                 raise refusal(cell, name, field, block.row + i, block.line_of(i))
             where = row_of(block.row + i, block.line_of(i))
             raise UnmatchedArrays(f"{where} of column {quoted(name)} is not a list of {width} numbers", field=field)
-        bad = next((number for number in numbers if not _is_finite(number)), None)
+        bad = next((number for number in numbers if not math.isfinite(number_or_nan(number))), None)
         if bad is not None:
             raise refusal(bad, name, field, block.row + i, block.line_of(i))
-        vectors.append(_numbers(numbers, block, name=name, field=field))
+        vectors.append(np.array([*map(float, numbers)]))
     return np.concatenate(vectors)
 
 
@@ -607,16 +580,9 @@ def _numbers(
             return numbers
     except ValueError:
         pass
-    i = next(i for i, cell in enumerate(cells) if not _is_finite(cell))
+    i = next(i for i, cell in enumerate(cells) if not math.isfinite(number_or_nan(cell)))
     beside = (cell for row in block.rows for cell in row)
     raise refusal(cells[i], name, field, block.row + i, block.line_of(i), signs=True, beside=beside)
-
-
-def _is_finite(cell: str) -> bool:
-    try:
-        return bool(np.isfinite(number(cell)))
-    except ValueError:
-        return False
 
 
 # --- Reading with pyarrow, ten times as fast; if it fails, the standard library reads again to report the error
@@ -638,21 +604,42 @@ def read_fast(file: BinaryIO, layout: Layout, places: ColumnPlaces, limits: File
         or any(layout.widths[at] is not None for at in (*places.numbers, *places.texts))
     ):
         return None
-    collected = _Found(layout, places)
+    codings = {at: Coding(layout.header[at], places.fields[at]) for at in places.texts}
+    blocks: dict[int, list[Array]] = {at: [] for at in places.numbers}
+    rows = 0
     try:
         with (
-            _native(arrow, file, layout.data_at, limits) as rows,
-            arrow.csv.open_csv(rows, **_options(arrow, layout, places)) as batches,
+            _native(arrow, file, layout.data_at, limits) as text,
+            arrow.csv.open_csv(text, **_options(arrow, layout, places)) as batches,
         ):
             for batch in batches:
-                limits.check_rows(collected.rows + batch.num_rows, width=len(places.numbers))
+                rows += batch.num_rows
+                limits.check_rows(rows, width=len(places.numbers))
                 # The blocks, and the array that they become.
-                limits.reserve(2 * batch.num_rows * (len(places.numbers) + len(places.texts)) * NUMBER_BYTES)
-                if not collected.add(batch):
+                limits.reserve(2 * batch.num_rows * len(places.fields) * NUMBER_BYTES)
+                if not _add_batch(batch, blocks, codings):
                     return None
     except (arrow.ArrowException, OSError, UnicodeDecodeError):
         return None
-    return collected.values()
+    if not rows:
+        return None
+    return Values.of(places, lambda at, _: codings[at].done() if at in codings else np.concatenate(blocks.pop(at)))
+
+
+def _add_batch(batch: Any, blocks: Mapping[int, list[Array]], codings: Mapping[int, Coding]) -> bool:
+    """Add the columns of a batch; returns False if it has a missing or infinite number."""
+    columns = {at: batch.column(str(at)) for at in (*blocks, *codings)}
+    if any(column.null_count for column in columns.values()):
+        return False
+    for at, block in blocks.items():
+        # pyarrow's to_numpy imports pandas, which takes a third of a second.
+        block.append(np.from_dlpack(columns[at]))
+        if not np.isfinite(block[-1]).all():
+            return False
+    for at, coding in codings.items():
+        codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
+        coding.add_coded(columns[at].dictionary.to_pylist(), codes)
+    return True
 
 
 def _native(arrow: Any, file: BinaryIO, start: int, limits: Limits) -> Any:
@@ -683,57 +670,13 @@ def _options(arrow: Any, layout: Layout, places: ColumnPlaces) -> dict[str, Any]
     quotes = any('"' in cell or "\n" in cell for row in layout.sample for cell in row)
     return {
         "read_options": arrow.csv.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
-        "parse_options": arrow.csv.ParseOptions(delimiter=layout.separator, newlines_in_values=quotes),
+        "parse_options": arrow.csv.ParseOptions(delimiter=layout.start.separator, newlines_in_values=quotes),
         "convert_options": arrow.csv.ConvertOptions(
-            include_columns=list(types), column_types=types, decimal_point=layout.decimal
+            include_columns=list(types), column_types=types, decimal_point=layout.cells.decimal
         ),
         # The default pool would keep the memory of a large file.
         "memory_pool": arrow.system_memory_pool(),
     }
-
-
-class _Found:
-    """The batches read so far."""
-
-    def __init__(self, layout: Layout, places: ColumnPlaces) -> None:
-        self._places = places
-        self._vectors: dict[Field, list[Any]] = {field: [] for field in places.vectors}
-        self._weights: list[Any] = []
-        self._texts = {at: Coding(layout.header[at], places.field_of(at)) for at in places.texts}
-        self.rows = 0
-
-    def add(self, batch: Any) -> bool:
-        """Add a batch; returns False if it has a missing or infinite number."""
-        columns = {at: batch.column(str(at)) for at in {*self._places.numbers, *self._places.texts}}
-        if any(column.null_count for column in columns.values()):
-            return False
-        # pyarrow's to_numpy imports pandas, which takes a third of a second.
-        numbers = {at: np.from_dlpack(columns[at]) for at in self._places.numbers}
-        if not all(np.isfinite(column).all() for column in numbers.values()):
-            return False
-        for field, places in self._places.vectors.items():
-            rows = [numbers[at] for at in places]
-            self._vectors[field].append(rows[0] if len(rows) == 1 else np.column_stack(rows))
-        if self._places.weights is not None:
-            self._weights.append(numbers[self._places.weights])
-        for at, coding in self._texts.items():
-            codes: npt.NDArray[np.int32] = np.asarray(np.from_dlpack(columns[at].indices), dtype=np.int32)
-            coding.add_coded(columns[at].dictionary.to_pylist(), codes)
-        self.rows += batch.num_rows
-        return True
-
-    def values(self) -> Values | None:
-        """Return all batches as one; None without rows."""
-        if not self.rows:
-            return None
-        coded = {at: coding.done() for at, coding in self._texts.items()}
-        return Values(
-            {field: np.concatenate(blocks) for field, blocks in self._vectors.items()},
-            np.concatenate(self._weights) if self._weights else None,
-            None if self._places.labels is None else coded[self._places.labels],
-            tuple(coded[at] for at in self._places.groups),
-            None if self._places.predicted is None else coded[self._places.predicted],
-        )
 
 
 # --- The table
@@ -742,26 +685,14 @@ class _Found:
 class CsvTable:
     """A ``Table`` of a text file; raises a ``TabularError`` if the file is not a table."""
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        limits: FileLimits,
-        decimal: str = ".",
-        encoding: str | None = None,
-        *,
-        percent: bool = False,
-    ) -> None:
+    def __init__(self, file: BinaryIO, limits: FileLimits, cells: TextCells = PLAIN_CELLS) -> None:
         self._file, self._limits = file, limits
-        layout = self._layout = layout_of(file, limits, decimal, encoding, percent=percent)
+        layout = self._layout = layout_of(file, limits, cells)
         self.notes = layout.notes
-        samples = list(zip(*layout.sample, strict=True))
-        if percent:
-            samples = [tuple(map(without_sign, cells)) for cells in samples]
-        if decimal == ",":
-            samples = [tuple(map(with_point, cells)) for cells in samples]
+        samples = [tuple(map(cells.plain, column)) for column in zip(*layout.sample, strict=True)]
         self.columns = tuple(
-            Column(name, () if (width or 1) > 1 else tuple(_unboxed(cells) if width else cells), width or 1, signs=True)
-            for name, cells, width in zip(layout.header, samples, layout.widths, strict=True)
+            Column(name, () if (width or 1) > 1 else tuple(_unboxed(own) if width else own), width or 1, signs=True)
+            for name, own, width in zip(layout.header, samples, layout.widths, strict=True)
         )
 
     def read(self, places: ColumnPlaces) -> Values:
@@ -779,7 +710,7 @@ class CsvTable:
     @property
     def separator(self) -> str:
         """The separator of columns."""
-        return self._layout.separator
+        return self._layout.start.separator
 
     @property
     def encoding(self) -> str | None:

@@ -2,98 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from calibrant.io.arrow import ArrowTable, ParquetTable
-from calibrant.io.compression import FILE, unpacked
 from calibrant.io.csv import CsvTable
-from calibrant.io.errors import DamagedFile, DuplicateColumns, EmptyFile, FileTooLarge, WrongKind
-from calibrant.io.excel import read_workbook
-from calibrant.io.json_lines import DuplicateKey, JsonLinesTable, each_once
+from calibrant.io.errors import DamagedFile, FileTooLarge, WrongKind
+from calibrant.io.json_lines import JsonLinesTable, lines_of, read_workbook
 from calibrant.io.limits import FileLimits
-from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook
-from calibrant.io.source import bytes_of, spooled, write_blocks
+from calibrant.io.npz import NpyTable, NpzTable, blocks_of_archive, is_workbook, wrong_kind
+from calibrant.io.source import FILE, bytes_of, spooled, unpacked, write_blocks
 from calibrant.io.table import OpenTable
-from calibrant.io.texts import quoted
-
-# --- Conversion of a JSON document with a table, as pandas, R and services write it, to JSON Lines
-
-Row = dict[str, Any]
-#: The most bytes of a document, which is read as a whole, in some 26 times its memory at most.
-MAX_DOCUMENT = 8 << 20
-#: How to save JSON Lines.
-_INSTEAD = "save JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
-
-
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    r"""Yield the rows of a document as lines of JSON.
-
-    The document is a list of rows, a mapping of columns as lists or mappings, a mapping of rows, or an object with one
-    of these, beside other values. Raises ``WrongKind`` for another or too large document, ``EmptyFile``,
-    ``DamagedFile``, and ``DuplicateColumns`` for a key that an object has twice.
-
-    >>> import io
-    >>> [*lines_of(io.BytesIO(b'{"model": "a", "rows": [{"label": 1, "p": 0.5}]}'))]
-    [b'{"label": 1, "p": 0.5}\n']
-    >>> [*lines_of(io.BytesIO(b'{"label": {"0": 1}, "p": {"0": 0.5}}'))]
-    [b'{"label": 1, "p": 0.5}\n']
-    """
-    file.seek(0)
-    data = file.read(MAX_DOCUMENT + 1)
-    if len(data) > MAX_DOCUMENT:
-        raise WrongKind(f"the file is one JSON document of more than {MAX_DOCUMENT >> 20} MiB; {_INSTEAD}")
-    try:
-        document = json.loads(data, object_pairs_hook=each_once)
-    except DuplicateKey as error:
-        raise DuplicateColumns(f"an object of the file has the key {quoted(str(error))} twice") from error
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile("the file is neither a JSON document nor JSON Lines, with one object per line") from error
-    rows = _rows(document)
-    if rows is None:
-        raise WrongKind(f"the file is JSON without a table of rows or columns; {_INSTEAD}")
-    row: Row | None = None
-    for row in rows:
-        yield json.dumps(row).encode() + b"\n"
-    if row is None:
-        raise EmptyFile("the file has no rows")
-
-
-def _rows(document: Any) -> Iterable[Row] | None:
-    """Return the rows of a document, or None if there are none; rows of columns are made one by one."""
-    if isinstance(document, list):
-        return document if all(isinstance(row, dict) for row in document) else None
-    if not isinstance(document, dict):
-        return None
-    if isinstance(names := document.get("columns"), list) and isinstance(rows := document.get("data"), list):
-        if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
-            return None
-        keys = [*map(str, names)]
-        return (dict(zip(keys, row, strict=True)) for row in rows)  # orient="split"
-    inner = {name: value for name, value in document.items() if isinstance(value, list | dict) and value}
-    lists = {name: value for name, value in inner.items() if isinstance(value, list)}
-    if lists:
-        longest = max(map(len, lists.values()))
-        columns = {name: value for name, value in lists.items() if len(value) == longest}
-        if len(columns) == 1 and (of_column := _rows(*columns.values())) is not None:
-            return of_column
-        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    of = [value for value in inner.values() if isinstance(value, dict)]
-    if len(of) == 1:
-        return _rows(of[0])
-    if not of or len(inner) < len(document) or any(value.keys() != of[0].keys() for value in of):
-        return None
-    numbered = all(map(str.isdecimal, of[0]))
-    if all(map(str.isdecimal, inner)) or (len(inner) > len(of[0]) and not numbered):
-        return of  # orient="index"
-    return ({name: value[key] for name, value in inner.items()} for key in of[0])
-
+from calibrant.io.texts import PLAIN_CELLS, TextCells, quoted
 
 # --- The format of a file, detected from its first bytes, and the table that it is opened as
 
+_PICKLE = "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV"
 #: First bytes of unsupported formats, and what the message calls them.
 _OTHERS = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -124,10 +49,16 @@ _OTHERS = (
     (b"FEA1", "an old Feather file: save it as Feather version 2 or Parquet"),
     (b"Obj\x01", "an Avro file: save it as CSV or Parquet"),
     (b"ORC", "an ORC file: save it as CSV or Parquet"),
+    *((b"\x80" + bytes([protocol]), _PICKLE) for protocol in range(2, 6)),
+)
+#: Bytes at a place in the head, and the beginning of a text in lower case.
+_INSIDE = ((257, b"ustar", "a tar archive: extract it"), (6, b'\0\0{"', "a safetensors file: save it as NPZ"))
+_TEXTS = (
+    (b"@relation", "an ARFF file: save it as CSV"),
+    *((begin, "an HTML or XML page") for begin in (b"<!doctype", b"<html", b"<?xml", b"<svg")),
 )
 _ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"
-_PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD = 512
 #: The byte order mark of UTF-8.
@@ -139,24 +70,16 @@ def open_table(
     file: BinaryIO,
     name: str,
     limits: FileLimits,
-    decimal: str = ".",
-    encoding: str | None = None,
-    *,
-    percent: bool = False,
+    cells: TextCells = PLAIN_CELLS,
 ) -> Iterator[OpenTable]:
-    """Open a file as a table; raises ``WrongKind`` for an unsupported format, or the error of the reader.
-
-    ``decimal`` is the decimal mark of a text file, and ``encoding`` its encoding, by default UTF-8. With ``percent``,
-    its numbers may have percent signs.
-    """
+    """Open a file as a table, with the ``cells`` of text; raises ``WrongKind``, or the error of the reader."""
     with spooled() as plain, spooled() as lines:
         if (blocks := _unpacked(file, name, limits)) is not None:
             write_blocks(blocks, plain, limits)
             file = plain
             if _unpacked(file, name, limits) is not None:
                 raise WrongKind(f"{quoted(name)} is compressed twice; decompress it once")
-        of_text = partial(CsvTable, decimal=decimal, encoding=encoding, percent=percent)
-        yield _table(file, _head(file), name, limits, of_text, lines)
+        yield _table(file, _head(file), name, limits, cells, lines)
 
 
 def _head(file: BinaryIO) -> bytes:
@@ -183,15 +106,13 @@ def _decompressed(file: BinaryIO, encoding: str) -> Iterator[bytes]:
         raise DamagedFile(f"the {name} file is damaged or truncated") from error
 
 
-def _table(
-    file: BinaryIO, head: bytes, name: str, limits: FileLimits, text_table: Callable[..., OpenTable], lines: BinaryIO
-) -> OpenTable:
+def _table(file: BinaryIO, head: bytes, name: str, limits: FileLimits, cells: TextCells, lines: BinaryIO) -> OpenTable:
     """Open a table; a JSON document or Excel workbook is converted to ``lines``, an empty temporary file."""
     if head.startswith(_ZIP):
         if not is_workbook(bytes_of(file)):
             return NpzTable(file, limits)
         if limits.budget is not None:
-            raise _wrong(name, "an Excel workbook: save it as CSV")
+            raise wrong_kind(name, "an Excel workbook: save it as CSV")
         note, rows = read_workbook(file, limits)
         write_blocks(rows, lines, limits)
         return JsonLinesTable(lines, limits, note)
@@ -207,27 +128,15 @@ def _table(
         with suppress(WrongKind):
             return JsonLinesTable(file, limits)
     elif not text.startswith(b"["):
-        return text_table(file, limits)
+        return CsvTable(file, limits, cells)
     write_blocks(lines_of(file), lines, limits)
     return JsonLinesTable(lines, limits, "the file is one JSON document")
 
 
 def _refuse_others(head: bytes, name: str) -> None:
-    for magic, kind in _OTHERS:
-        if head.startswith(magic):
-            raise _wrong(name, kind)
-    if head.startswith(_PICKLES):
-        raise _wrong(name, "a Python pickle, which is never loaded because it can run any code: save it as NPZ or CSV")
-    if head[257:262] == b"ustar":
-        raise _wrong(name, "a tar archive: extract it")
-    if head[6:10] == b'\0\0{"':
-        raise _wrong(name, "a safetensors file: save it as NPZ")
     text = head.removeprefix(_MARK).lstrip().lower()
-    if text.startswith(b"@relation"):
-        raise _wrong(name, "an ARFF file: save it as CSV")
-    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<svg")):
-        raise _wrong(name, "an HTML or XML page")
-
-
-def _wrong(name: str, kind: str) -> WrongKind:
-    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
+    kinds = [kind for magic, kind in _OTHERS if head.startswith(magic)]
+    kinds += [kind for place, magic, kind in _INSIDE if head.startswith(magic, place)]
+    kinds += [kind for magic, kind in _TEXTS if text.startswith(magic)]
+    if kinds:
+        raise wrong_kind(name, kinds[0])

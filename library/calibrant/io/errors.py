@@ -17,6 +17,7 @@ Field = Literal[
     "file",
     "predictions",
     "labels",
+    "predicted",
     "weights",
     "groups",
     "times",
@@ -407,8 +408,8 @@ def pyarrow(part: str) -> Any | None:
     return arrow
 
 
-def needed_pyarrow(part: str, what: str) -> Any:
-    """Import pyarrow with a submodule; raises ``MissingExtra`` if it is not installed."""
-    with requires("files", what, instead="or save it as CSV or NPZ"):
+def needed_pyarrow(part: str, what: str | None = None) -> Any:
+    """Import pyarrow with a submodule, which ``what`` needs; raises ``MissingExtra`` if it is not installed."""
+    with requires("files") if what is None else requires("files", what, instead="or save it as CSV or NPZ"):
         importlib.import_module(f"pyarrow.{part}")
     return importlib.import_module("pyarrow")

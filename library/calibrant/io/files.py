@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from calibrant.core.docstrings import shares
-from calibrant.io.cells import complete, ids_at, texts_at
+from calibrant.io.cells import JoinedTable, complete, ids_at, matching_rows, texts_at
 from calibrant.io.detection import open_table
 from calibrant.io.errors import InvalidFileOption, UnclearColumns
-from calibrant.io.join import JoinedTable, matching_rows
 from calibrant.io.kinds import classes, distributions
 from calibrant.io.limits import FileLimits
 from calibrant.io.options import FileOptions
 from calibrant.io.rules import Choice
 from calibrant.io.source import opened
 from calibrant.io.table import ForecastSheet, ModelSheets, OpenTable, Sheet, complete_in_all
-from calibrant.io.texts import quoted
+from calibrant.io.texts import TextCells, quoted
 
 __all__ = [
     "FileOptions",
@@ -107,16 +106,16 @@ def read_sheet(
 @contextmanager
 def _opened_tables(source: Path | BinaryIO, name: str, options: FileOptions, limits: FileLimits) -> Iterator[OpenTable]:
     """Open a file as a table; joined with the file of the labels, if the options name one."""
-    how: Any = {"decimal": options.decimal, "encoding": options.encoding, "percent": options.scale == "percent"}
+    cells = TextCells(options.decimal, options.encoding, percent=options.scale == "percent")
     with ExitStack() as stack:
-        table = stack.enter_context(open_table(stack.enter_context(opened(source, limits)), name, limits, **how))
+        table = stack.enter_context(open_table(stack.enter_context(opened(source, limits)), name, limits, cells))
         if options.labels_from is None:
             yield table
             return
         if options.ids is None:
             raise InvalidFileOption("needs --id, the column on which the files are joined", field="labels_from")
         path, ids = Path(options.labels_from), options.ids.strip()
-        other = stack.enter_context(open_table(stack.enter_context(opened(path, limits)), path.name, limits, **how))
+        other = stack.enter_context(open_table(stack.enter_context(opened(path, limits)), path.name, limits, cells))
         tables = {name: table, path.name if path.name != name else str(path): other}
         rows = {file: ids_at(own, ids, file) for file, own in tables.items()}
         yield JoinedTable(tables, ids, *matching_rows(rows, inner=bool(options.inner)))
@@ -256,7 +255,7 @@ def read_columns(
         If the file cannot be read, has no such column, or a cell is empty.
     """
     limits = FileLimits(max_bytes)
-    with opened(source, limits) as file, open_table(file, name, limits, encoding=encoding) as table:
+    with opened(source, limits) as file, open_table(file, name, limits, TextCells(encoding=encoding)) as table:
         places = [Choice(table.columns, FileOptions()).find(column, "file") for column in names]
         columns = zip(places, texts_at(table, places), strict=True)
         return [complete(cells, table.columns[at].name) for at, cells in columns]

@@ -1,16 +1,20 @@
-"""Reader of JSON Lines: one object per line, with the names of the columns as keys."""
+"""Reader of JSON Lines, one object per line with the names of the columns as keys; and what is converted to them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+from itertools import chain, dropwhile, islice
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from calibrant.core.errors import requires
 from calibrant.io.errors import (
     TEXTS,
     VECTORS,
@@ -19,6 +23,7 @@ from calibrant.io.errors import (
     EmptyFile,
     Field,
     FileTooLarge,
+    NoHeader,
     NotUtf8,
     RaggedRow,
     TextInNumbers,
@@ -26,9 +31,17 @@ from calibrant.io.errors import (
     WrongKind,
 )
 from calibrant.io.limits import MAX_LINE, NUMBER_BYTES, FileLimits
-from calibrant.io.npz import values_at
 from calibrant.io.table import Coded, Column, ColumnPlaces, Floats, Values
-from calibrant.io.texts import Coding, is_number, quoted, refusal, row_of, vector_of
+from calibrant.io.texts import (
+    Coding,
+    check_distinct,
+    is_number,
+    number_or_nan,
+    quoted,
+    refusal,
+    row_of,
+    vector_of,
+)
 
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 4 << 20
 #: The most rows per step, and the bytes of their lines.
@@ -61,7 +74,7 @@ class JsonLinesTable:
     def read(self, places: ColumnPlaces) -> Values:
         """Read some columns; raises the ``TabularError`` of the first bad value."""
         columns: dict[int, list[Floats]] = {at: [] for at in places.numbers}
-        coding = {at: Coding(self.columns[at].name, places.field_of(at)) for at in places.texts}
+        coding = {at: Coding(self.columns[at].name, places.fields[at]) for at in places.texts}
         width = sum(self.columns[at].width for at in places.numbers)
         n = 0
         for rows in self._blocks():
@@ -70,13 +83,13 @@ class JsonLinesTable:
             for at, texts in coding.items():
                 texts.add([_text(cell) for cell in self._cells(rows, self.columns[at].name)])
             for at, blocks in columns.items():
-                blocks.append(self._numbers(self._cells(rows, self.columns[at].name), at, places.field_of(at), n))
+                blocks.append(self._numbers(self._cells(rows, self.columns[at].name), at, places.fields[at], n))
             n += len(rows)
 
         def column(at: int, field: Field) -> Floats | Coded:
             return coding[at].done() if field in TEXTS else np.concatenate(columns[at])
 
-        return values_at(places, column)
+        return Values.of(places, column)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on the cells of some columns as strings, in blocks of rows; null becomes empty."""
@@ -162,19 +175,11 @@ class JsonLinesTable:
                     return numbers
         parsed = np.empty(len(cells))
         for i, cell in enumerate(cells):
-            value = (
-                cell if type(cell) in (int, float) else float(cell) if type(cell) is str and is_number(cell) else None
-            )
-            try:
-                parsed[i] = np.nan if value is None else value
-            except OverflowError:
-                parsed[i] = np.inf
-            if not np.isfinite(parsed[i]):
-                if isinstance(cell, list | dict | bool):
-                    what = f"{row_of(first + i // width)} of {quoted(name)} is not a number"
-                    raise TextInNumbers(what, field=field)
-                text = "inf" if value is not None and value == value else _text(cell)
-                raise refusal(text, name, field, first + i // width)
+            if isinstance(cell, list | dict | bool):
+                raise TextInNumbers(f"{row_of(first + i // width)} of {quoted(name)} is not a number", field=field)
+            parsed[i] = number_or_nan(_text(cell))
+            if not math.isfinite(parsed[i]):
+                raise refusal("inf" if math.isinf(parsed[i]) else _text(cell), name, field, first + i // width)
         return parsed
 
 
@@ -306,3 +311,185 @@ def _text(cell: Any) -> str:
     if cell is None:
         return ""
     return cell if isinstance(cell, str) else json.dumps(cell) if isinstance(cell, list | dict) else str(cell)
+
+
+# --- Conversion of a JSON document with a table, as pandas, R and services write it, to JSON Lines
+
+Row = dict[str, Any]
+#: The most bytes of a document, which is read as a whole, in some 26 times its memory at most.
+MAX_DOCUMENT = 8 << 20
+#: How to save JSON Lines.
+_INSTEAD = "save JSON Lines, with pandas as df.to_json(path, orient='records', lines=True)"
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    r"""Yield the rows of a document as lines of JSON.
+
+    The document is a list of rows, a mapping of columns as lists or mappings, a mapping of rows, or an object with one
+    of these, beside other values. Raises ``WrongKind`` for another or too large document, ``EmptyFile``,
+    ``DamagedFile``, and ``DuplicateColumns`` for a key that an object has twice.
+
+    >>> import io
+    >>> [*lines_of(io.BytesIO(b'{"model": "a", "rows": [{"label": 1, "p": 0.5}]}'))]
+    [b'{"label": 1, "p": 0.5}\n']
+    >>> [*lines_of(io.BytesIO(b'{"label": {"0": 1}, "p": {"0": 0.5}}'))]
+    [b'{"label": 1, "p": 0.5}\n']
+    """
+    file.seek(0)
+    data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise WrongKind(f"the file is one JSON document of more than {MAX_DOCUMENT >> 20} MiB; {_INSTEAD}")
+    try:
+        document = json.loads(data, object_pairs_hook=each_once)
+    except DuplicateKey as error:
+        raise DuplicateColumns(f"an object of the file has the key {quoted(str(error))} twice") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile("the file is neither a JSON document nor JSON Lines, with one object per line") from error
+    rows = _rows(document)
+    if rows is None:
+        raise WrongKind(f"the file is JSON without a table of rows or columns; {_INSTEAD}")
+    row: Row | None = None
+    for row in rows:
+        yield json.dumps(row).encode() + b"\n"
+    if row is None:
+        raise EmptyFile("the file has no rows")
+
+
+def _rows(document: Any) -> Iterable[Row] | None:
+    """Return the rows of a document, or None if there are none; rows of columns are made one by one."""
+    if isinstance(document, list):
+        return document if all(isinstance(row, dict) for row in document) else None
+    if not isinstance(document, dict):
+        return None
+    if isinstance(names := document.get("columns"), list) and isinstance(rows := document.get("data"), list):
+        if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+            return None
+        keys = [*map(str, names)]
+        return (dict(zip(keys, row, strict=True)) for row in rows)  # orient="split"
+    inner = {name: value for name, value in document.items() if isinstance(value, list | dict) and value}
+    lists = {name: value for name, value in inner.items() if isinstance(value, list)}
+    if lists:
+        longest = max(map(len, lists.values()))
+        columns = {name: value for name, value in lists.items() if len(value) == longest}
+        if len(columns) == 1 and (of_column := _rows(*columns.values())) is not None:
+            return of_column
+        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    of = [value for value in inner.values() if isinstance(value, dict)]
+    if len(of) == 1:
+        return _rows(of[0])
+    if not of or len(inner) < len(document) or any(value.keys() != of[0].keys() for value in of):
+        return None
+    numbered = all(map(str.isdecimal, of[0]))
+    if all(map(str.isdecimal, inner)) or (len(inner) > len(of[0]) and not numbered):
+        return of  # orient="index"
+    return ({name: value[key] for name, value in inner.items()} for key in of[0])
+
+
+# --- Conversion of a sheet of an Excel workbook to JSON Lines
+
+Cells = tuple[Any, ...]
+#: The most rows of a sheet.
+_MOST_ROWS = 1 << 20
+#: The header is below the titles in the first rows, of which each has one cell.
+_MOST_TITLES = 50
+
+
+def read_workbook(file: BinaryIO, limits: FileLimits) -> tuple[str, Iterator[bytes]]:
+    """Return a note on the sheet that is read, and its rows as lines of JSON.
+
+    It is the first visible sheet with cells. Titles above the header, rows without cells at the end and columns
+    without a name are left out. Formulas have the values that Excel saved.
+
+    Raises
+    ------
+    TabularError
+        If the workbook is damaged, has no table or is too large; also from the iterator.
+    MissingExtra
+        If openpyxl is not installed.
+    """
+    with requires("excel", "an Excel workbook", instead="or save it as CSV"):
+        import openpyxl
+    file.seek(0)
+    try:
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    except Exception as error:  # of many types, for any damage
+        raise _damaged() from error
+    for sheet in sheets:
+        rows = dropwhile(lambda cells: not _filled(cells), _rows_of_sheet(sheet))
+        if first := [*islice(rows, _MOST_TITLES)]:
+            of = "" if len(sheets) == 1 else f", the first of {len(sheets):,} with cells"
+            skipped, names = _header(first)
+            above = "" if not skipped else f"; the titles above {quoted(names[min(names)])} are skipped"
+            note = f"the file is an Excel workbook: sheet {quoted(sheet.title)}{of}{above}"
+            return note, _lines_of_sheet(names, chain(first[skipped + 1 :], rows), limits)
+    raise EmptyFile("the workbook has no cells")
+
+
+def _rows_of_sheet(sheet: Any) -> Iterator[Cells]:
+    sheet.reset_dimensions()  # which a program may have stated wrongly
+    try:
+        for number, cells in enumerate(sheet.iter_rows(values_only=True)):
+            if number >= _MOST_ROWS:
+                raise FileTooLarge(f"the sheet has more than {_MOST_ROWS:,} rows; save it as CSV")
+            yield cells
+    except FileTooLarge:
+        raise
+    except Exception as error:
+        raise _damaged() from error
+
+
+def _damaged() -> DamagedFile:
+    return DamagedFile("the Excel workbook is damaged; open it, and save it again or as CSV")
+
+
+def _filled(cells: Cells) -> int:
+    return sum(not _is_empty(cell) for cell in cells)
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _header(rows: Sequence[Cells]) -> tuple[int, dict[int, str]]:
+    """Return the place of the header in the first rows, and the name of each column that has one."""
+    widths = [*map(_filled, rows)]
+    at = next((at for at, width in enumerate(widths) if width > 1), None)
+    at = 0 if at is None else at
+    names = {place: str(cell).strip() for place, cell in enumerate(rows[at]) if not _is_empty(cell)}
+    if not any(isinstance(cell, str) for cell in rows[at]) and [*names.values()] != [*map(str, range(len(names)))]:
+        raise NoHeader(
+            f"the first row of the sheet has numbers instead of column names; add a row such as {quoted('label')}, "
+            f"{quoted('p')}"
+        )
+    check_distinct([*names.values()], "header")
+    return at, names
+
+
+def _lines_of_sheet(names: dict[int, str], rows: Iterable[Cells], limits: FileLimits) -> Iterator[bytes]:
+    limits.check_classes(len(names))
+    count, empty = 0, 0
+    nothing = dict.fromkeys(names.values())
+    for cells in rows:
+        row = nothing | {names[at]: _plain(cell) for at, cell in enumerate(cells) if at in names}
+        if all(cell is None for cell in row.values()):
+            empty += 1
+            continue
+        for missing in [nothing] * empty:
+            yield json.dumps(missing).encode() + b"\n"
+        count, empty = count + empty + 1, 0
+        limits.check_rows(count, width=len(names))
+        yield json.dumps(row).encode() + b"\n"
+    if not count:
+        raise EmptyFile("the sheet has no rows below its header")
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell as JSON: empty cells are None, and times and dates are text."""
+    if _is_empty(cell):
+        return None
+    if isinstance(cell, datetime):
+        return cell.date().isoformat() if cell.time() == time() else cell.isoformat(" ")
+    if isinstance(cell, date | time):
+        return cell.isoformat()
+    return cell.total_seconds() if isinstance(cell, timedelta) else cell

@@ -22,7 +22,7 @@ from calibrant.core.inputs import are_two_labels
 from calibrant.io.errors import BadMapping, LabelsNeedMapping, MissingValue, NotLabels, TabularError, UnmappedLabel
 from calibrant.io.options import FileOptions
 from calibrant.io.table import Coded, Ints
-from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, row_of
+from calibrant.io.texts import DASHES, is_missing, is_number, listed, quoted, refusal, row_of
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,7 @@ def _check_missing(coded: Coded, name: str, known: AbstractSet[str], pos_label: 
     dashes = frozenset[str]() if pos_label is not None or "+" in coded.texts else DASHES
     for code, text in enumerate(coded.texts):
         if (is_missing(text) or text in dashes) and text not in known:
-            what = "is empty" if not text else f"is {quoted(text)}, a missing value"
-            where = f"{row_of(coded.first(code))} of column {quoted(name)}"
-            raise MissingValue(f"{where} {what}; fill it in or remove the row", field="labels")
+            raise refusal(text, name, "labels", coded.first(code))
     return notes
 
 

@@ -32,6 +32,7 @@ from calibrant.io.errors import (
     WrongKind,
 )
 from calibrant.io.limits import FileLimits
+from calibrant.io.options import FORMAT_NAMES
 from calibrant.io.source import View, blocks_of, bytes_of
 from calibrant.io.table import Array, Coded, Column, ColumnPlaces, Floats, Values, sample_rows
 from calibrant.io.texts import Coding, listed, quoted, row_of
@@ -89,29 +90,6 @@ def plain_texts(array: Array, name: str) -> list[str]:
             f"{quoted(name)} has {_kind(array)} of the shape {array.shape}; one string or number per row is required"
         )
     return [str(value) for value in array.tolist()]
-
-
-def values_at(places: ColumnPlaces, read: Callable[[int, Field], Any]) -> Values:
-    """Read some columns with ``read(index, field)``; several columns of a field become (n, K).
-
-    Raises ``UnmatchedArrays`` for columns of a field with different shapes.
-    """
-    return Values(
-        {field: stacked([read(at, field) for at in of], field) for field, of in places.vectors.items()},
-        None if places.weights is None else read(places.weights, "weights"),
-        None if places.labels is None else read(places.labels, "labels"),
-        tuple(read(at, "groups") for at in places.groups),
-        None if places.predicted is None else read(places.predicted, "labels"),
-    )
-
-
-def stacked(columns: Sequence[Floats], field: Field) -> Floats:
-    """Return one column unchanged, several as (n, K)."""
-    if len(columns) == 1:
-        return columns[0]
-    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
-        raise UnmatchedArrays(f"each column of {field} must have one number per row", field=field)
-    return np.column_stack(columns)
 
 
 def _kind(array: Array) -> str:
@@ -302,7 +280,7 @@ class _OfArrays(ABC):
             values = np.atleast_1d(values) if field == "level" else values
             return texts_of(values, name, field) if field in TEXTS else numbers_of(values, name, field)
 
-        return values_at(places, read)
+        return Values.of(places, read)
 
     def scan(self, places: Sequence[int], add: Callable[[int, Sequence[str]], object]) -> None:
         """Pass on some arrays as strings."""
@@ -459,9 +437,15 @@ def blocks_of_archive(data: memoryview, name: str, limits: FileLimits) -> Iterat
     if (kind := _other(names)) is None and len(names) != 1:
         kind = f"a ZIP archive of {len(names):,} files: extract it and use one of its files"
     if kind is not None:
-        raise WrongKind(f"{quoted(name)} is {kind}. Supported formats are CSV, JSON, NPZ, NPY, Parquet and Arrow")
+        raise wrong_kind(name, kind)
     limits.check_bytes(members[0].file_size)
     return _only_file(archive, members[0])
+
+
+def wrong_kind(name: str, kind: str) -> WrongKind:
+    """Return the error of a file that is of another ``kind`` than those that are read."""
+    *others, last = FORMAT_NAMES
+    return WrongKind(f"{quoted(name)} is {kind}. Supported formats are {', '.join(others)} and {last}")
 
 
 def is_workbook(data: memoryview) -> bool:

@@ -10,6 +10,33 @@ from typing import Any, Literal, Self, cast, get_args
 from calibrant.core.choices import InputScale, WeightsKind
 from calibrant.io.errors import Field, InvalidFileOption
 
+# --- The formats of files, and the suffixes of their names
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format: its name in messages, the suffixes of files that are read, and of files that are written."""
+
+    name: str
+    read: tuple[str, ...]
+    written: tuple[str, ...] = ()
+
+
+FORMATS = (
+    FileFormat("CSV", (".csv", ".tsv", ".txt"), (".csv", ".csv.gz", ".tsv", ".txt")),
+    FileFormat("JSON", (".json", ".jsonl", ".ndjson"), (".jsonl",)),
+    FileFormat("NPZ", (".npz",), (".npz",)),
+    FileFormat("NPY", (".npy",)),
+    FileFormat("Parquet", (".parquet",), (".parquet",)),
+    FileFormat("Arrow", (".arrow", ".feather"), (".arrow", ".feather")),
+)
+FORMAT_NAMES = [form.name for form in FORMATS]
+#: The suffixes of files that are read, also compressed or in a ZIP archive, and of files that are written.
+READ_SUFFIXES = (*(suffix for form in FORMATS for suffix in form.read), ".gz", ".bz2", ".xz", ".zst", ".zip")
+WRITTEN_SUFFIXES = tuple(suffix for form in FORMATS for suffix in form.written)
+
+# --- The options of a file
+
 #: The fields of predictive distributions, whose columns are named as ``part=column`` by the option ``predictions``.
 PARTS: tuple[Field, ...] = ("mean", "variance", "std", "quantiles", "samples", "lower", "upper")
 

@@ -26,14 +26,13 @@ from calibrant.io.options import FileOptions
 from calibrant.io.table import Column, ColumnPlaces
 from calibrant.io.texts import (
     DASHES,
+    TextCells,
     is_missing,
     is_number,
     listed,
     may_be_numbers,
     quoted,
     span,
-    with_point,
-    without_sign,
 )
 
 #: The most names in the offer of an error.
@@ -259,6 +258,7 @@ class ColumnChoice(Choice):
         self.places = ColumnPlaces()
         self.features = tuple(self.find(name, "features") for name in options.features or ())
         self.classes: tuple[tuple[str, ...], ...] = ()
+        self._cells = TextCells(options.decimal, percent=options.scale == "percent")
         self._whole = 100.0 if options.scale == "percent" else 1.0
         self._equal: Mapping[int, AbstractSet[str]] | None = None
         self._numbers: dict[int | None, set[float]] = {}
@@ -271,13 +271,8 @@ class ColumnChoice(Choice):
         if self._is_equal(at):
             if self._equal is None:
                 self._equal = self._read_distinct([at for at in range(len(self.columns)) if self._is_equal(at)])
-            texts |= {self._written(text).strip() for text in self._equal.get(at, ()) if not is_missing(text)}
+            texts |= {self._cells.plain(text).strip() for text in self._equal.get(at, ()) if not is_missing(text)}
         return texts if "+" in texts else texts - DASHES
-
-    def _written(self, text: str) -> str:
-        """Return a cell of a text file as in its sample: without a percent sign and with a decimal point."""
-        text = without_sign(text) if self.options.scale == "percent" else text
-        return with_point(text) if self.options.decimal == "," else text
 
     def _is_equal(self, at: int) -> bool:
         column = self.columns[at]

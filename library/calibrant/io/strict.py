@@ -30,9 +30,10 @@ from zipfile import ZipInfo
 import numpy as np
 
 from calibrant.core.batch import MAX_NAME
-from calibrant.core.errors import CalibrationError, InvalidOption, NotANumber, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidOption, LengthMismatch, NotANumber, WrongShape
 from calibrant.core.features import MAX_FEATURES, Features, read_feature
 from calibrant.io import arrow
+from calibrant.io.arrow import bytes_to_convert
 from calibrant.io.csv import Block, TextRows, read_cells
 from calibrant.io.errors import (
     FileTooLarge,
@@ -47,7 +48,6 @@ from calibrant.io.errors import (
 )
 from calibrant.io.limits import MAX_LINE, STRING_BYTES, Limits
 from calibrant.io.npz import BROKEN, MAX_START, Archive, ArrayHeader, DamagedArray, array_of, header_of
-from calibrant.io.shared import bytes_to_convert
 from calibrant.io.source import View
 from calibrant.io.table import Array, Body, Floats, Ints
 from calibrant.io.texts import MixedCells, is_number, number, numbers_or_texts
@@ -263,9 +263,7 @@ class Names:
         """
         are_text = set(map(type, values)) <= {str}
         if not (are_text and max(map(len, values), default=0) <= MAX_NAME and "\0" not in "".join(values)):  # type: ignore[arg-type]
-            for i, name in enumerate(values, len(self._rows)):
-                if (error := _error_of(name, i, self._field)) is not None:
-                    raise error
+            _check_names(values, lambda i: len(self._rows) + i, self._field)
         fresh = set(values).difference(self._known)
         self._limits.check_bytes((len(self._rows) + len(values)) * _REFERENCE)
         # References in the list and in the array, and the new strings.
@@ -275,6 +273,15 @@ class Names:
     def array(self) -> Array:
         """Return the names of all rows."""
         return _strings(self._rows)
+
+
+def check_names(arrays: Mapping[str, Array], fields: Sequence[str], n: int, of: str) -> None:
+    """Raise ``WrongShape`` or ``LengthMismatch`` for names that are not one for each of the ``n`` rows of others."""
+    for name in fields:
+        if name in arrays and arrays[name].ndim != 1:
+            raise WrongShape.at(f"/{name}", "must be (n,)")
+        if name in arrays and len(arrays[name]) != n:
+            raise LengthMismatch.at(f"/{name}", f"has {len(arrays[name])} rows, but {of} {n}")
 
 
 def read_names(values: Sequence[object], limits: Limits, field: str = "groups") -> Array:
@@ -296,23 +303,20 @@ def feature_array(field: str, values: Sequence[object], limits: Limits) -> Array
 
 def _coded_names(values: Sequence[Any], codes: Ints, limits: Limits, field: str) -> Array:
     """Convert one code per row, an index into ``values``, to an array of strings; raises as ``Names.add``."""
-    for code, name in enumerate(values):
-        if _error_of(name, 0, field) is not None:
-            rows = np.flatnonzero(codes == code)
-            error = _error_of(name, int(rows[0]) if len(rows) else 0, field)
-            if error is not None:
-                raise error
+    _check_names(values, lambda code: int(np.argmax(codes == code)) if len(codes) else 0, field)
     limits.check_bytes(len(codes) * _REFERENCE)
     limits.reserve(len(codes) * _REFERENCE)
     return _strings(values)[codes]
 
 
-def _error_of(name: object, row: int, field: str) -> CalibrationError | None:
-    if not isinstance(name, str):
-        return NotANumber.at(f"/{field}/{row}", "must be a string like the first" if row else "must be a string")
-    if len(name) > MAX_NAME or "\0" in name:
-        return InvalidOption.at(f"/{field}/{row}", f"must have at most {MAX_NAME} characters and no NUL")
-    return None
+def _check_names(names: Sequence[object], row_of: Callable[[int], int], field: str) -> None:
+    """Raise the error of the first invalid name; ``row_of`` returns the first row of a name."""
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            like = "must be a string like the first" if row_of(i) else "must be a string"
+            raise NotANumber.at(f"/{field}/{row_of(i)}", like)
+        if len(name) > MAX_NAME or "\0" in name:
+            raise InvalidOption.at(f"/{field}/{row_of(i)}", f"must have at most {MAX_NAME} characters and no NUL")
 
 
 def _strings(values: Sequence[Any]) -> Array:
@@ -557,7 +561,7 @@ def csv_table(body: Body, limits: Limits) -> Iterator[tuple[list[str], TextRows]
     limits.check_bytes(len(body))
     with _refusing(MalformedCsv):
         longest = max(MAX_LINE, limits.max_classes * _CELL)
-        rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", ",", strict=True, longest=longest)
+        rows = TextRows(cast(BinaryIO, View(memoryview(body))), "utf-8-sig", strict=True, longest=longest)
         header = rows.header()
         if not header:
             raise MalformedCsv("the body has no header row")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.core.batch import Scale
 from calibrant.core.cells import WeightsKind
 from calibrant.distributions.forecasts import ForecastRows
-from calibrant.io.errors import Field, UnclearColumns, UnmatchedArrays
+from calibrant.io.errors import TEXTS, Field, UnclearColumns, UnmatchedArrays
 
 # --- The sheet that a file is read into
 
@@ -167,58 +167,72 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnPlaces:
-    """The indices of the columns to read, by their purpose."""
+    """The indices of the columns to read, by their field; those of predicted classes are read as labels."""
 
-    predictions: tuple[int, ...] = ()
-    labels: int | None = None
-    weights: int | None = None
-    groups: tuple[int, ...] = ()
-    predicted: int | None = None
-    #: Columns of the outcomes and the predictive distributions by field, such as ``observed`` and ``quantiles``.
-    forecasts: Mapping[Field, tuple[int, ...]] = field(default_factory=dict)
+    by_field: Mapping[Field, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def vectors(self) -> Mapping[Field, tuple[int, ...]]:
-        """Indices of the columns of numbers by field, but weights."""
-        return {"predictions": self.predictions, **self.forecasts} if self.predictions else self.forecasts
+    @classmethod
+    def of(cls, columns: Mapping[Field, tuple[int, ...] | int | None]) -> ColumnPlaces:
+        """Return the places of one or several columns by field; fields without a column are left out."""
+        several = {name: of if isinstance(of, tuple) else (of,) for name, of in columns.items() if of is not None}
+        return cls({name: of for name, of in several.items() if of})
+
+    def __getitem__(self, name: Field) -> tuple[int, ...]:
+        """Return the indices of a field, empty if it has no column."""
+        return self.by_field.get(name, ())
+
+    @cached_property
+    def fields(self) -> Mapping[int, Field]:
+        """The field that each column is read as."""
+        read_as = {name: "labels" if name == "predicted" else name for name in self.by_field}
+        return {at: cast("Field", read_as[name]) for name, places in self.by_field.items() for at in places}
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Indices of numeric columns: predictions or forecasts, then weights."""
-        indices = tuple(at for places in self.vectors.values() for at in places)
-        return indices if self.weights is None else (*indices, self.weights)
+        """Indices of numeric columns."""
+        return tuple(at for at, name in self.fields.items() if name not in TEXTS)
 
     @property
     def texts(self) -> tuple[int, ...]:
-        """Indices of string columns: labels, groups, then predicted classes."""
-        return tuple(at for at in (self.labels, *self.groups, self.predicted) if at is not None)
-
-    def field_of(self, at: int) -> Field:
-        """Return the field that a column is read as."""
-        return self._fields.get(at, "labels")
-
-    @cached_property
-    def _fields(self) -> dict[int, Field]:
-        fields: dict[int, Field] = dict.fromkeys(self.groups, "groups")
-        if self.weights is not None:
-            fields[self.weights] = "weights"
-        return fields | {at: name for name, places in self.vectors.items() for at in places}
+        """Indices of string columns."""
+        return tuple(at for at, name in self.fields.items() if name in TEXTS)
 
 
 @dataclass(frozen=True)
 class Values:
-    """The columns that were read: numbers (n,) or (n, K) by field, weights (n,), and columns of strings."""
+    """The columns that were read, by field: numbers (n,) or (n, K), and columns of strings."""
 
-    vectors: Mapping[Field, Floats]
-    weights: Floats | None = None
-    labels: Coded | None = None
-    groups: tuple[Coded, ...] = ()
-    predicted: Coded | None = None
+    numbers: Mapping[Field, Floats]
+    texts: Mapping[Field, tuple[Coded, ...]]
 
-    @property
-    def predictions(self) -> Floats:
-        """Predictions of classes."""
-        return self.vectors["predictions"]
+    @classmethod
+    def of(cls, places: ColumnPlaces, read: Callable[[int, Field], Any]) -> Values:
+        """Read some columns with ``read(index, field)``; several columns of numbers of a field become (n, K).
+
+        Raises ``UnmatchedArrays`` for columns of a field with different shapes.
+        """
+        numbers: dict[Field, Floats] = {}
+        texts: dict[Field, tuple[Coded, ...]] = {}
+        for name, indices in places.by_field.items():
+            columns = [read(at, places.fields[at]) for at in indices]
+            if places.fields[indices[0]] in TEXTS:
+                texts[name] = tuple(columns)
+            else:
+                numbers[name] = _stacked(columns, name)
+        return cls(numbers, texts)
+
+    def text(self, name: Field) -> Coded | None:
+        """Return the column of strings of a field, None if there is none."""
+        return next(iter(self.texts.get(name, ())), None)
+
+
+def _stacked(columns: Sequence[Floats], name: Field) -> Floats:
+    """Return one column unchanged, several as (n, K)."""
+    if len(columns) == 1:
+        return columns[0]
+    if len({column.shape for column in columns}) > 1 or columns[0].ndim > 1:
+        raise UnmatchedArrays(f"each column of {name} must have one number per row", field=name)
+    return np.column_stack(columns)
 
 
 #: The most rows and cells from which columns are inferred.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy.typing as npt
 from calibrant.core.features import JSON_NUMBER, is_longer_number, text_of_number
 from calibrant.io.errors import (
     DecimalComma,
+    DuplicateColumns,
     Field,
     InfiniteNumber,
     LooksLikePercent,
@@ -119,6 +123,13 @@ def join_names(names: Sequence[str]) -> str:
     return out.getvalue().removesuffix("\r\n")
 
 
+def check_distinct(names: Sequence[str], what: str) -> None:
+    """Raise ``DuplicateColumns`` if names of columns occur twice; ``what`` is that which has them."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise DuplicateColumns(f"the {what} has {listed(twice)} more than once; rename the duplicates")
+
+
 def span(texts: Sequence[str]) -> str:
     """Name one column, two, or the first and the last of several."""
     if len(texts) == 1:
@@ -220,6 +231,31 @@ def without_sign(text: str) -> str:
     """Return a percentage such as ``12.5%`` without its sign; any other cell unchanged."""
     clean = text.strip()
     return clean[:-1].rstrip() if _is_percentage(clean) else text
+
+
+@dataclass(frozen=True)
+class TextCells:
+    """How the cells of a text file are written: the decimal mark, the encoding, by default UTF-8, and percent signs."""
+
+    decimal: str = "."
+    encoding: str | None = None
+    percent: bool = False
+
+    def plain(self, text: str) -> str:
+        """Return a cell without a percent sign and with a decimal point."""
+        text = without_sign(text) if self.percent else text
+        return with_point(text) if self.decimal == "," else text
+
+
+PLAIN_CELLS = TextCells()
+
+
+def number_or_nan(text: str | None) -> float:
+    """Parse a number as ``number`` does; NaN for any other text."""
+    try:
+        return math.nan if text is None else number(text)
+    except ValueError:
+        return math.nan
 
 
 def is_number(text: str) -> bool:

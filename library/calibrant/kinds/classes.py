@@ -23,15 +23,15 @@ from calibrant.core.batch import (
     with_features,
 )
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import EmptyBatch, InvalidLabel, LengthMismatch, WrongShape, untoken
+from calibrant.core.errors import EmptyBatch, InvalidLabel, untoken
 from calibrant.core.groups import Groups
 from calibrant.core.inputs import labels_by_name, numbers_of_texts
 from calibrant.io.errors import InvalidField
-from calibrant.io.strict import CLASSIFICATION
+from calibrant.io.strict import CLASSIFICATION, check_names
 
 Array = npt.NDArray[Any]
 #: The arrays of names.
-_NAMED = ("groups", "clusters")
+_NAMED = CLASSIFICATION.texts
 #: The beginning of the names of the arrays of features.
 _FEATURES = CLASSIFICATION.features
 #: Number of names converted to Python strings at once; no other thread runs during a conversion.
@@ -129,12 +129,7 @@ def check_arrays(
     if columns:
         predictions = with_features(predictions, columns)
         batch = None if batch is None else replace(batch, predictions=predictions)
-    for name in _NAMED:
-        column = arrays.get(name)
-        if column is not None and column.ndim != 1:
-            raise WrongShape.at(f"/{name}", "must be (n,)")
-        if column is not None and len(column) != len(predictions):
-            raise LengthMismatch.at(f"/{name}", f"has {len(column)} rows, but /predictions has {len(predictions)}")
+    check_names(arrays, _NAMED, len(predictions), "/predictions has")
     if batch is not None and "clusters" in arrays:
         batch = clustered(batch, _names(arrays["clusters"]))
     return ClassRows(arrays, predictions, checked, batch, weights_kind, names)

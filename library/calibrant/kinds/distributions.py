@@ -13,14 +13,14 @@ from scipy.special import ndtri
 from calibrant.comparison.forecasts import compare_rows, comparison_seconds
 from calibrant.core.batch import Fractional, check_weights
 from calibrant.core.cells import WeightsKind
-from calibrant.core.errors import CalibrationError, InvalidDocument, LengthMismatch, WrongShape
+from calibrant.core.errors import CalibrationError, InvalidDocument
 from calibrant.diagrams.diagram import DiagramRequest
 from calibrant.diagrams.forecasts import drawing_seconds, drawn, read_distribution_diagrams, times_with_weight
 from calibrant.distributions import scores
 from calibrant.distributions.calibrators import DISTRIBUTION_METHODS, DistributionFitting
 from calibrant.distributions.evaluation import read_rows, report_of, seconds_of
 from calibrant.distributions.forecasts import (
-    FIELDS,
+    ARGUMENTS,
     NAMED_COLUMNS,
     ForecastRows,
     Forecasts,
@@ -36,6 +36,7 @@ from calibrant.distributions.measures import MeasuredForecasts, Requests, defaul
 from calibrant.distributions.pit import ForecastSize
 from calibrant.distributions.rows import is_in_sample, refuse_infinite
 from calibrant.io.errors import InvalidField, TooLarge
+from calibrant.io.strict import check_names
 
 Array = npt.NDArray[Any]
 #: Level of the intervals of a comparison, if none is requested, and of a report.
@@ -59,18 +60,13 @@ def check_arrays(
         raise InvalidField.at("/known", "is a field of POST /calibrate with in_order alone")
     if "std" in arrays and "variance" in arrays:
         raise InvalidField.at("/std", "cannot be combined with variance; send one of the two")
-    fields = ("std", *(name for names in FIELDS.values() for name in names))
-    arguments: dict[str, Any] = {name: arrays[name] for name in fields if name in arrays}
+    arguments: dict[str, Any] = {name: arrays[name] for name in ARGUMENTS if name in arrays}
     if not arguments:
         raise InvalidField.at("", "has no forecasts; send mean and variance, quantiles, samples, or lower and upper")
     arguments |= {name: value for name, value in (("levels", levels), ("level", level)) if value is not None}
     forecasts = read_forecasts(**arguments)
     n, names = len(forecasts), {name: arrays[name] for name in NAMED_COLUMNS if name in arrays}
-    for name, values in names.items():
-        if values.ndim != 1:
-            raise WrongShape.at(f"/{name}", "must be (n,)")
-        if len(values) != n:
-            raise LengthMismatch.at(f"/{name}", f"has {len(values)} rows, but the forecasts have {n}")
+    check_names(arrays, NAMED_COLUMNS, n, "the forecasts have")
     return ForecastRows(
         forecasts,
         read_observed(arrays["observed"], forecasts) if "observed" in arrays else None,

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.core.arrays import array_of, is_frame, text_names
-from calibrant.core.batch import MAX_OFFENCES, read_class_names, read_labels
+from calibrant.core.batch import read_class_names, read_labels
 from calibrant.core.errors import (
     EmptyBatch,
     InvalidLabel,
     InvalidOption,
     LengthMismatch,
     NotANumber,
-    Offence,
     WrongShape,
 )
 from calibrant.core.inputs import labels_by_name, listed_names
@@ -138,8 +137,7 @@ def _matrix(sets: Any) -> Booleans | None:
 
 def _at_rows(error: type[InvalidOption | InvalidLabel | WrongShape], text: str, rows: Integers) -> Exception:
     """Return the error of some rows of the sets, which names the first ones."""
-    places = [Offence(f"/sets/{row}", text) for row in rows[:MAX_OFFENCES].tolist()]
-    return error(f"sets: {n_rows(len(rows))} {text}; the first at {places[0].pointer}", places)
+    return error.at_places("/sets", rows, text, f"{n_rows(len(rows))} {text}")
 
 
 def _of_lists(sets: Iterable[Any], labels: Any, class_names: Any) -> CoveredRows:

@@ -13,10 +13,10 @@ import numpy as np
 from calibrant.core.applied import remember
 from calibrant.core.arguments import explained
 from calibrant.core.arrays import group_names
-from calibrant.core.batch import MAX_OFFENCES, Batch, Predictions, Scale, read_predictions
+from calibrant.core.batch import Batch, Predictions, Scale, read_predictions
 from calibrant.core.cells import Floats
 from calibrant.core.digest import label_rows
-from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, Offence, WrongShape
+from calibrant.core.errors import InvalidDocument, InvalidOption, LengthMismatch, WrongShape
 from calibrant.core.inputs import prediction_array
 from calibrant.core.options import read_real, read_seed
 from calibrant.core.results import ShownMap, Table, map_table, n_rows
@@ -345,10 +345,9 @@ class SetMap(ShownMap):
         numbers = np.array([place.get(name, -1) for name in groups])
         unseen = np.flatnonzero(numbers < 0)
         if len(unseen):
-            first = [Offence(f"/groups/{i}", "must be a group of the map") for i in unseen[:MAX_OFFENCES].tolist()]
             are = "is not a group" if len(unseen) == 1 else "are not groups"
-            detail = f"groups: {len(unseen)} of {n} {are} of the map; the first at {first[0].pointer}"
-            raise InvalidOption(detail, first)
+            message = f"{len(unseen)} of {n} {are} of the map"
+            raise InvalidOption.at_places("/groups", unseen, "must be a group of the map", message)
         limits: Floats = thresholds[numbers][:, None]
         return limits
 

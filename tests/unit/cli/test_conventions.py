@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import calibrant
+from calibrant.io.cells import periods
 from calibrant.io.errors import InvalidTimes
-from calibrant.io.periods import periods
 from tests.commands import error_of, succeeds
 from tests.unit.cli.conftest import Run, file_of
 

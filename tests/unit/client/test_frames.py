@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 import calibrant
 from calibrant.client import Calibrant, UnusableRows
-from calibrant.client.frames import given_back, labels_of, names_of, numbers_of, split_rows
+from calibrant.client.frames import labels_of, names_of, numbers_of, split_rows
 from calibrant.client.packing import pack, unpack
+from calibrant.core.arrays import like
 from tests.commands import printed_by
 
 P, PROBS = [0.25, 0.5, 1.0], [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
@@ -142,17 +144,17 @@ def test_rows_of_different_indexes_are_no_rows() -> None:
 
 
 def test_an_answer_has_the_container_type_of_its_argument() -> None:
-    vector, matrix = np.array(P), np.array(PROBS)
-    series = given_back(pd.Series([0, 0, 0], index=INDEX, name="p"), vector)
+    vector, matrix, answer = np.array(P), np.array(PROBS), partial(like, columns=None, name=None)
+    series = answer(pd.Series([0, 0, 0], index=INDEX, name="p"), vector)
     pd.testing.assert_series_equal(series, pd.Series(P, index=INDEX, name="p"))
     frame = pd.DataFrame(0.0, index=INDEX, columns=["x", "y"])
-    pd.testing.assert_frame_equal(given_back(frame, matrix), pd.DataFrame(PROBS, index=INDEX, columns=["x", "y"]))
-    pd.testing.assert_series_equal(given_back(frame, vector), pd.Series(P, index=INDEX))
-    assert given_back(pl.Series("p", [0, 0, 0]), vector).equals(pl.Series("p", P), check_names=True)
+    pd.testing.assert_frame_equal(answer(frame, matrix), pd.DataFrame(PROBS, index=INDEX, columns=["x", "y"]))
+    pd.testing.assert_series_equal(answer(frame, vector), pd.Series(P, index=INDEX))
+    assert answer(pl.Series("p", [0, 0, 0]), vector).equals(pl.Series("p", P), check_names=True)
     columns = pl.DataFrame({"x": [0, 0, 0], "y": [0, 0, 0]})
-    assert given_back(columns, matrix).equals(pl.DataFrame(PROBS, schema=["x", "y"], orient="row"))
-    assert given_back(columns, vector).equals(pl.Series("", P))
-    assert given_back(P, vector) is vector
+    assert answer(columns, matrix).equals(pl.DataFrame(PROBS, schema=["x", "y"], orient="row"))
+    assert answer(columns, vector).equals(pl.Series("", P))
+    assert answer(P, vector) is vector
 
 
 def test_using_the_client_imports_no_library_of_frames() -> None:

@@ -14,8 +14,8 @@ import openpyxl
 import pytest
 
 from calibrant.io.errors import TabularError
-from calibrant.io.excel import read_workbook
 from calibrant.io.files import FileOptions, read_columns, read_sheet
+from calibrant.io.json_lines import read_workbook
 from calibrant.io.limits import FileLimits
 from tests.known import known
 

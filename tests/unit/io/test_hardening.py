@@ -15,11 +15,11 @@ import pyarrow.parquet
 import pytest
 
 from calibrant.io.csv import layout_of
+from calibrant.io.declared_sizes import ThriftReader
 from calibrant.io.errors import DamagedFile, FileTooLarge, NotLabels, TabularError, UnmatchedArrays
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
 from calibrant.io.limits import FileLimits, Limits
 from calibrant.io.strict import read_arrow, read_csv, read_npz
-from calibrant.io.thrift import ThriftReader
 from tests.commands import printed_by
 from tests.packed import arrow
 from tests.unit.io.memory import peak_of

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calibrant.io.cells import matching_rows
 from calibrant.io.errors import (
     InvalidFileOption,
     TabularError,
@@ -18,7 +19,6 @@ from calibrant.io.errors import (
     UnmatchedIds,
 )
 from calibrant.io.files import FileOptions, read_forecast_sheet, read_models, read_sheet
-from calibrant.io.join import matching_rows
 from tests.unit.io.sheets import labels_of
 
 RANDOM = np.random.default_rng(5)

@@ -25,6 +25,7 @@ import zstandard
 
 from calibrant.core.arrays import group_names
 from calibrant.core.errors import CalibrationError
+from calibrant.io.cells import periods
 from calibrant.io.errors import (
     BadMapping,
     FileTooLarge,
@@ -38,7 +39,6 @@ from calibrant.io.errors import (
     UnreadableFile,
 )
 from calibrant.io.files import FileOptions, Sheet, read_forecast_sheet, read_sheet
-from calibrant.io.periods import periods
 from tests.known import known
 from tests.packed import arrow, feather, parquet, zipped
 from tests.traced import PeakOf

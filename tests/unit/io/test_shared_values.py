@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from calibrant.io.arrow import validated
 from calibrant.io.calibrated import calibrated_arrow
 from calibrant.io.detection import open_table
 from calibrant.io.errors import FileTooLarge, MalformedArrow, TabularError
 from calibrant.io.files import FileOptions, read_sheet
 from calibrant.io.limits import FileLimits, Limits
-from calibrant.io.shared import validated
 from calibrant.io.strict import REGRESSION, read_arrow, read_parquet
 from tests.unit.io.memory import peak_of
 from tests.unit.io.refused import refused

@@ -55,6 +55,7 @@ from calibrant.distributions.forecasts import FIELDS, Forecasts
 from calibrant.io.calibrated import BLOCK, BOUNDS, calibrated_arrow, calibrated_lines, calibrated_text, forecast_columns
 from calibrant.io.errors import TabularError, needed_pyarrow
 from calibrant.io.limits import FileLimits
+from calibrant.io.options import WRITTEN_SUFFIXES
 from calibrant.io.table import ForecastSheet, Sheet
 
 if TYPE_CHECKING:
@@ -108,9 +109,6 @@ def _calibrated_forecasts(engine: Engine, rows: ForecastSheet, applied: Any) -> 
 
 # --- Writing the calibrated probabilities; for a text file, next to its own columns
 
-#: Allowed suffixes of the output file.
-FORMS = (".csv", ".csv.gz", ".tsv", ".txt", ".jsonl", ".npz", ".parquet", ".arrow", ".feather")
-
 
 def write_calibrated(
     source: BinaryIO,
@@ -131,8 +129,9 @@ def write_calibrated(
         _write_arrays(out, {"calibrated": calibrated})
         return
     from calibrant.io.detection import open_table
+    from calibrant.io.texts import TextCells
 
-    with open_table(source, name_of(file), FileLimits(), encoding=encoding) as table:
+    with open_table(source, name_of(file), FileLimits(), TextCells(encoding=encoding)) as table:
         try:
             if suffix in (".parquet", ".arrow", ".feather"):
                 _write_table(calibrated_arrow(table, calibrated, classes, decimal=decimal), out)
@@ -253,8 +252,8 @@ def calibrate(
             named = {name: arguments[name] for name in ("prediction", "where")}
             scored_source(source_of_files, out, document, {**named, "scale": scale})
         return
-    if out != STANDARD and not out.name.lower().endswith(FORMS):
-        raise typer.BadParameter(f"must end in one of {', '.join(FORMS)}", param_hint="--out")
+    if out != STANDARD and not out.name.lower().endswith(WRITTEN_SUFFIXES):
+        raise typer.BadParameter(f"must end in one of {', '.join(WRITTEN_SUFFIXES)}", param_hint="--out")
     if half_life is not None:
         if (other := _first_stated(**{"--map": map_of}, **of_maps)) is not None:
             raise typer.BadParameter(f"cannot be combined with {other}", param_hint="--half-life")

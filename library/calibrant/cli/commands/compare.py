@@ -140,7 +140,7 @@ def models_of(files: list[Path], columns: Columns) -> dict[str, Sheet]:
     predictions = columns["predictions"] or ()
     if len(predictions) not in (0, 1, len(files)):
         raise typer.BadParameter("must be one column, or one for each file in their order", param_hint="--prediction")
-    from calibrant.io.join import matching_rows
+    from calibrant.io.cells import matching_rows
 
     names = [file.stem for file in files]
     names = names if len(set(names)) == len(names) else [str(file) for file in files]

@@ -302,7 +302,7 @@ def _by_period(rows: Rows, file: Path, time: str | None) -> Rows:
     """Return the rows with the periods of their times as groups, if they have times."""
     if rows.times is None:
         return rows
-    from calibrant.io.periods import periods
+    from calibrant.io.cells import periods
 
     return replace(rows, groups=periods(rows.times, f"{name_of(file)}: column '{time}'"))
 

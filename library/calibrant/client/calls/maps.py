@@ -20,7 +20,6 @@ from calibrant.client.frames import (
     Series,
     arguments_of,
     feature_columns,
-    given_back,
     predictions_of,
     refuse_unknown,
 )
@@ -29,7 +28,7 @@ from calibrant.client.requests import get, path_of, read, with_fields, with_pred
 from calibrant.client.retries import Patience, send
 from calibrant.client.rows import class_names_of, map_reference, with_forecast_rows
 from calibrant.client.steps import Answer, Steps
-from calibrant.core.arrays import days_of, group_names, made_and_known, times_of, with_gaps
+from calibrant.core.arrays import days_of, group_names, like, made_and_known, times_of, with_gaps
 from calibrant.core.errors import InvalidOption
 from calibrant.sets.prediction_sets import PredictionSets
 
@@ -155,7 +154,7 @@ def calibrate(
     """
     fields = {"map": map, "scale": scale}
     answer, arrays, columns = yield from _calibrated(patience, fields, predictions, features)
-    calibrated = given_back(predictions, arrays["predictions"], columns)
+    calibrated = like(predictions, arrays["predictions"], columns, name=None)
     return _applied(answer, calibrated) if return_map else calibrated
 
 
@@ -254,7 +253,7 @@ def bounds(patience: Patience, map: str | MapSummary, predictions: Any, *, scale
     True
     """
     _, arrays, columns = yield from _calibrated(patience, {"map": map, "scale": scale, "bounds": True}, predictions)
-    return Bounds(*(given_back(predictions, arrays[name], columns) for name in ("predictions", "p0", "p1")))
+    return Bounds(*(like(predictions, arrays[name], columns, name=None) for name in ("predictions", "p0", "p1")))
 
 
 def calibrate_sets(

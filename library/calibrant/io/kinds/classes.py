@@ -13,6 +13,7 @@ from calibrant.core.batch import TOLERANCE, Scale, without_rounding
 from calibrant.core.inputs import are_of_other_class, of_other_class
 from calibrant.io.cells import (
     EnoughCells,
+    JoinedTable,
     all_missing,
     check_lengths,
     complete,
@@ -35,7 +36,6 @@ from calibrant.io.errors import (
     UnknownColumn,
     UnmatchedArrays,
 )
-from calibrant.io.join import JoinedTable
 from calibrant.io.labels import ClassLabels, are_of_two_classes, check_other_label, in_order, read_labels, whether_equal
 from calibrant.io.limits import STRING_BYTES, FileLimits
 from calibrant.io.npz import NpzTable
@@ -45,6 +45,8 @@ from calibrant.io.scale import check_scale
 from calibrant.io.source import spooled, write_blocks
 from calibrant.io.table import Coded, ColumnPlaces, Floats, OpenTable, Sheet, Values
 from calibrant.io.texts import (
+    PLAIN_CELLS,
+    TextCells,
     csv_lines,
     feature_of,
     is_missing,
@@ -106,7 +108,7 @@ def _without_missing(
         at: np.array([(lacks_number if at in places.numbers else is_missing)(cell) for cell in cells[at]])
         & ~np.isin(cells[at], [*known])
         for at in columns
-        if at not in places.groups
+        if at not in places["groups"]
     }
     missing = np.any([*gaps.values()], axis=0)
     if missing.all() or not missing.any():
@@ -119,15 +121,9 @@ def _without_missing(
         write_blocks(csv_lines([names], rows), file, limits)
         moved = {at: place for place, at in enumerate(columns)}
         is_text = isinstance(table, CsvTable | JoinedTable)
-        decimal, percent = options.decimal if is_text else ".", is_text and options.scale == "percent"
-        values = CsvTable(file, limits, decimal, percent=percent).read(
-            ColumnPlaces(
-                tuple(moved[at] for at in places.predictions),
-                None if places.labels is None else moved[places.labels],
-                None if places.weights is None else moved[places.weights],
-                tuple(moved[at] for at in places.groups),
-                None if places.predicted is None else moved[places.predicted],
-            )
+        how = TextCells(options.decimal, percent=options.scale == "percent") if is_text else PLAIN_CELLS
+        values = CsvTable(file, limits, how).read(
+            ColumnPlaces({name: tuple(moved[at] for at in of) for name, of in places.by_field.items()})
         )
     lacking = listed([table.columns[at].name for at, empty in gaps.items() if empty.any()])
     note = (
@@ -189,18 +185,19 @@ _OF_ONE = 0.01
 
 
 def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values: Values) -> Sheet:
-    names = [table.columns[at].name for at in chosen.places.predictions]
-    check_lengths(values, len(values.predictions), "predictions")
-    scale_notes = check_scale(values.predictions, options.scale, names)
+    names = [table.columns[at].name for at in chosen.places["predictions"]]
+    predictions, labels = values.numbers["predictions"], values.text("labels")
+    check_lengths(values, len(predictions), "predictions")
+    scale_notes = check_scale(predictions, options.scale, names)
     if options.scale == "percent":
-        values = replace(values, vectors={**values.vectors, "predictions": values.predictions / 100.0})
+        predictions = predictions / 100.0
     scale: Scale = "logit" if options.scale == "logit" else "probability"
     is_probability = scale == "probability"
-    if values.labels is not None and is_probability:
-        check_confidence(chosen.places, table.columns, values.predictions, len(values.labels.texts))
-    rounded = without_rounding(values.predictions) if is_probability and values.predictions.ndim == 2 else None
-    predictions, what = (values.predictions, "") if rounded is None else rounded
-    _check_models(table, chosen, options, predictions, values.labels)
+    if labels is not None and is_probability:
+        check_confidence(chosen.places, table.columns, predictions, len(labels.texts))
+    rounded = without_rounding(predictions) if is_probability and predictions.ndim == 2 else None
+    predictions, what = (predictions, "") if rounded is None else rounded
+    _check_models(table, chosen, options, predictions, labels)
     rounding = (f"predictions: {what}; each row is divided by its sum",) if what else ()
     classes = _classes(table, chosen, options, values)
     if options.pos_label is not None and predictions.ndim == 2 and classes is not None:
@@ -216,8 +213,8 @@ def _sheet(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values:
     return Sheet(
         predictions,
         None if classes is None else classes.labels,
-        values.weights,
-        groups_of_rows(values.groups, table, chosen.places),
+        values.numbers.get("weights"),
+        groups_of_rows(values, table, chosen.places),
         scale,
         _own_names(table) if classes is None else classes.names,
         (*table.notes, *chosen.notes, *(() if classes is None else classes.notes), *scale_notes, *rounding),
@@ -237,7 +234,7 @@ def _check_models(
 
     Columns of 0 and 1 may say whether a prediction set has each class.
     """
-    places = chosen.places.predictions
+    places = chosen.places["predictions"]
     if options.scale == "logit" or len(places) < 2 or not options.predictions:
         return
     away = np.flatnonzero(np.abs(predictions.sum(axis=1) - 1.0) > TOLERANCE)
@@ -280,18 +277,19 @@ def _positive_last(
 
 
 def _classes(table: OpenTable, chosen: ColumnChoice, options: FileOptions, values: Values) -> ClassLabels | None:
-    if values.labels is None or chosen.places.labels is None:
+    coded, predicted, predictions = values.text("labels"), values.text("predicted"), values.numbers["predictions"]
+    if coded is None:
         return None
-    n_classes = 2 if values.predictions.ndim == 1 else values.predictions.shape[1]
+    n_classes = 2 if predictions.ndim == 1 else predictions.shape[1]
     class_names = options.class_names
     if options.mapping is None and options.pos_label is None:
         class_names = class_names or _own_names(table)
-    if values.predicted is not None:
-        return ClassLabels(whether_equal(values.labels, values.predicted), None)
+    if predicted is not None:
+        return ClassLabels(whether_equal(coded, predicted), None)
     try:
         labels = read_labels(
-            values.labels,
-            table.columns[chosen.places.labels].name,
+            coded,
+            table.columns[chosen.places["labels"][0]].name,
             chosen.classes,
             n_classes,
             options.mapping,
@@ -299,13 +297,11 @@ def _classes(table: OpenTable, chosen: ColumnChoice, options: FileOptions, value
             pos_label=options.pos_label,
         )
     except LabelsNeedMapping as error:
-        error.has_columns = values.predictions.ndim == 2
+        error.has_columns = predictions.ndim == 2
         raise
     if chosen.class_names is not None and (labels.names is None or options.pos_label is not None):
         return replace(labels, names=chosen.class_names)  # so that a map finds its columns in any order
-    if labels.names is None and (
-        numbered := numbered_classes(chosen, table.columns, values.predictions, labels.labels)
-    ):
+    if labels.names is None and (numbered := numbered_classes(chosen, table.columns, predictions, labels.labels)):
         names, notes = numbered
         return ClassLabels(labels.labels, names, (*labels.notes, *notes))
     return labels

@@ -51,7 +51,7 @@ from calibrant.io.texts import (
     is_number,
     lacks_number,
     listed,
-    number,
+    number_or_nan,
     plain,
     quoted,
     refusal,
@@ -255,7 +255,7 @@ class ForecastChoice(Choice):
         if labelled and observed is None:
             raise _no_outcomes(self)
         parts: dict[Field, tuple[int, ...]] = {} if observed is None else {"observed": (observed,)}
-        self.places = ColumnPlaces(weights=weights, groups=groups, forecasts=parts | dict(self.reading.columns))
+        self.places = ColumnPlaces.of({**parts, **self.reading.columns, "weights": weights, "groups": groups})
 
 
 def _stated(choice: Choice, pairs: Sequence[str]) -> _Reading:
@@ -419,14 +419,14 @@ def read_table(table: OpenTable, options: FileOptions, _: FileLimits, *, labelle
     Raises a ``TabularError`` with the column and the first bad rows.
     """
     chosen = ForecastChoice(table.columns, options, labelled=bool(labelled))
-    numbers = dict(chosen.places.forecasts)
-    gaps = numbers.pop("observed", ()) if options.known is not None else ()
-    places = replace(chosen.places, forecasts=numbers) if gaps else chosen.places
+    by_field = dict(chosen.places.by_field)
+    gaps = by_field.pop("observed", ()) if options.known is not None else ()
+    places = ColumnPlaces(by_field)
     try:
         values = table.read(places)
     except MissingValue as error:
         raise all_missing(table, places, error) from error
-    forecasts, notes = _distributions(values.vectors, chosen)
+    forecasts, notes = _distributions(values.numbers, chosen)
     check_lengths(values, len(forecasts), FIELDS[forecasts.kind][0])
     beside: dict[str, Any] = {
         field: None if at is None else names_at(table, at, with_gaps=field == "known")
@@ -438,18 +438,18 @@ def read_table(table: OpenTable, options: FileOptions, _: FileLimits, *, labelle
             raise UnmatchedArrays(f"{field} has length {len(cells):,}, but the forecasts have {len(forecasts):,} rows")
     return ForecastSheet(
         forecasts,
-        values.vectors.get("observed") if observed is None else observed,
-        values.weights,
+        values.numbers.get("observed") if observed is None else observed,
+        values.numbers.get("weights"),
         options.weights_kind,
-        groups_of_rows(values.groups, table, chosen.places),
+        groups_of_rows(values, table, chosen.places),
         notes=(*table.notes, *chosen.notes, *notes),
         **beside,
     )
 
 
-def _distributions(vectors: Mapping[Field, Floats], chosen: ForecastChoice) -> tuple[Forecasts, tuple[str, ...]]:
-    values: dict[str, Any] = {field: array for field, array in vectors.items() if field != "observed"}
-    names = {field: [chosen.names[at] for at in places] for field, places in chosen.places.forecasts.items()}
+def _distributions(numbers: Mapping[Field, Floats], chosen: ForecastChoice) -> tuple[Forecasts, tuple[str, ...]]:
+    values: dict[str, Any] = {field: array for field, array in numbers.items() if field not in ("observed", "weights")}
+    names = {field: [chosen.names[at] for at in places] for field, places in chosen.places.by_field.items()}
     tables = {field: values[field] for field in ("quantiles", "samples") if field in values}
     values |= {field: table.reshape(len(table), -1) for field, table in tables.items()}
     if chosen.reading.levels is not None:
@@ -500,8 +500,7 @@ def _with_gaps(table: OpenTable, at: int, decimal: str) -> Floats:
     if decimal == ",":
         cells = DecimalCommas().with_points(cells, table.columns[at].name, "observed", 0, lambda _: None)
     for row, text in enumerate(cells):
-        if not lacks_number(text):
-            if not is_number(text) or not math.isfinite(number(text)):
-                raise refusal(text, table.columns[at].name, "observed", row)
-            numbers[row] = number(text)
+        numbers[row] = number_or_nan(text)
+        if not math.isfinite(numbers[row]) and not lacks_number(text):
+            raise refusal(text, table.columns[at].name, "observed", row)
     return numbers

@@ -15,8 +15,8 @@ import zstandard
 
 from benchmarks.chaos.bombs import ARROW, JSON, PARQUET, Bomb, bombs
 from calibrant.core.errors import InvalidOption
-from calibrant.io.arrow import check_file
 from calibrant.io.csv import TextRows
+from calibrant.io.declared_sizes import check_file
 from calibrant.io.files import read_sheet
 from service.errors import TooLarge
 from service.formats.body import Sent, read_body, unpack
@@ -160,7 +160,7 @@ def test_a_file_of_long_vectors_reserves_what_its_reader_allocates() -> None:
 
 def test_a_block_of_long_rows_is_short() -> None:
     text = "predictions,groups\n" + f"0.5,{'x' * (1 << 16)}\n" * 100
-    rows = TextRows(io.BytesIO(text.encode()), "utf-8", ",")
+    rows = TextRows(io.BytesIO(text.encode()), "utf-8")
     rows.header()
     blocks = [len(block.rows) for block in rows.blocks(1 << 16)]
     assert sum(blocks) == 100
