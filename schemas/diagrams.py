@@ -10,7 +10,7 @@ from calibrant.core.choices import Theme as Theme
 from schemas.base import Document, Reference, Seed
 from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
 from schemas.distributions import DistributionArrays, Level
-from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
+from schemas.evaluations import EvaluateOptions, Pictured
 from schemas.sources import RowsByReference
 
 
@@ -85,31 +85,3 @@ class OneEvaluated(EvaluateOptions):
 
     by_group: bool = False
     picture: Pictured | None = None
-
-
-class PictureAnswer(DiagramAnswer):
-    """The data of a picture and its text description; null if there is nothing to draw."""
-
-    after: DiagramAnswer | None = Field(None, description="after the map")
-    alt: str | None
-
-
-class PictureReport(Document):
-    """The report of a job that draws ``by-size`` or ``cost-plane``."""
-
-    n: int
-    reduction: str
-    diagrams: dict[str, DiagramAnswer]
-
-
-class BatchPicture(DiagramAnswer):
-    """The data of one of several batches."""
-
-    batch: str
-
-
-class PicturesAnswer(Document):
-    """The data of a picture of several batches, and its text description."""
-
-    batches: list[BatchPicture] = Field(description="one entry per batch, in the order of the request")
-    alt: str | None

@@ -60,3 +60,16 @@ def _entries(sections: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the entries of a section by the first of the names that each describes."""
     entries = [entry.rstrip() for entry in _ENTRY.split(sections.get(name, "")) if entry.strip()]
     return {re.split(r"[ ,\n]", entry, maxsplit=1)[0].lstrip("*"): entry for entry in entries}
+
+
+def described(docstring: str, section: str) -> dict[str, str]:
+    r"""Return what a section of a docstring says about each name, on one line.
+
+    >>> described("Ends.\n\nAttributes\n----------\nlow, high : float\n    End of\n    the interval.\n", "Attributes")
+    {'low': 'End of the interval.', 'high': 'End of the interval.'}
+    """
+    texts: dict[str, str] = {}
+    for entry in _ENTRY.split(_sections(cleandoc(docstring)).get(section, "")):
+        head, _, text = entry.partition("\n")
+        texts |= dict.fromkeys(head.split(" : ")[0].split(", "), " ".join(text.split()))
+    return texts

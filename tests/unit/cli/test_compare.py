@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from schemas.evaluations import ReportAnswer
+from schemas.results import ReportAnswer
 from tests.commands import document_of, error_of, succeeds
 from tests.unit.cli.conftest import Run
 

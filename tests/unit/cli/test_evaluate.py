@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from schemas.evaluations import ReportAnswer
+from schemas.results import ReportAnswer
 from tests.commands import error_of, output_of
 from tests.unit.cli.conftest import Run, file_of
 
