@@ -196,15 +196,6 @@ class SegmentSearch(Framed, Plotted):
         return Table(title, columns, rows, [*notes, *self.notes])
 
 
-def search_of(document: Mapping[str, Any]) -> SegmentSearch:
-    """Return the result of which ``to_dict`` made this document."""
-    segments = [
-        Segment(**{**row, "conditions": tuple(Condition(**condition) for condition in row["conditions"])})
-        for row in document["segments"]
-    ]
-    return SegmentSearch(**{**document, "segments": tuple(segments)})
-
-
 # --- The segments that are tested
 
 

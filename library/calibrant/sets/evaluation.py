@@ -216,12 +216,6 @@ class SetEvaluation(Framed):
         return Table(f"Coverage of prediction sets: {n_rows(self.n)}{nominal}", columns, lines, notes)
 
 
-def set_evaluation(document: Mapping[str, Any]) -> SetEvaluation:
-    """Return the evaluation of which a document is the JSON."""
-    strata = {name: [StratumCoverage(**row) for row in document[name]] for name in ("by_class", "by_size", "by_group")}
-    return SetEvaluation(**{**document, **strata})
-
-
 def lowest(rows: Sequence[StratumCoverage], most: int) -> list[StratumCoverage]:
     """Return the rows with the lowest coverage, in their order."""
     places = sorted(sorted(range(len(rows)), key=lambda i: rows[i].coverage)[:most])
