@@ -254,7 +254,7 @@ class MapRecord(MapSummary):
 
     def summary(self) -> MapSummary:
         """The record without its long fields."""
-        return MapSummary(**{name: getattr(self, name) for name in MapSummary.model_fields})
+        return MapSummary.with_fields_of(self)
 
 
 class MapDocument(Document):
