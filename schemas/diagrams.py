@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from calibrant.core.choices import Theme as Theme
 from schemas.base import Document, Reference, Seed
-from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
-from schemas.distributions import DistributionArrays, Level
+from schemas.batches import ArraysOrBatch, ForecastsOrBatch, RowsOrBatch
+from schemas.distributions import DistributionArrays
 from schemas.evaluations import EvaluateOptions, Pictured
 from schemas.sources import RowsByReference
 
@@ -60,18 +60,14 @@ class DiagramBody(DiagramOptions, ArraysOrBatch):
     """The body of ``POST /diagrams``."""
 
 
-class DistributionDiagramOptions(PictureQuery):
+class DistributionDiagramOptions(ForecastsOrBatch, PictureQuery):
     """All options of a picture of forecasts except their arrays; ``batch`` may replace the arrays."""
 
-    prediction_kind: Literal["regression"]
     diagram: str | dict[str, Any] = Field(
         "coverage",
         description="name of a diagram, or an object with name and options",
         examples=["pit", {"name": "mean-variance", "n_bins": 20}],
     )
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
-    level: Level | None = Field(None, description="of intervals")
-    weights_kind: RequestWeightsKind = None
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
     seed: Seed = 0
 

@@ -17,14 +17,14 @@ from calibrant.core.choices import RankingScore as RankingScore
 from schemas.base import Document, Reference, Seed
 from schemas.batches import (
     ArraysOrBatch,
+    ForecastsOrBatch,
     InputScale,
     KeepBatch,
     Predictions,
-    RequestWeightsKind,
     RowsOrBatch,
     WeightsKind,
 )
-from schemas.distributions import DistributionArrays, Level
+from schemas.distributions import DistributionArrays
 from schemas.sources import RowsByReference, SourceRows
 
 # --- Pictures that need more than one event: measures by sample size, and decision costs of two models
@@ -266,14 +266,10 @@ class CompareBody(CompareOptions, ArraysOrModels):
 # --- ``POST /evaluate`` with ``prediction_kind: "regression"``
 
 
-class EvaluateDistributionOptions(Document):
+class EvaluateDistributionOptions(ForecastsOrBatch):
     """All options of an evaluation of forecasts except their arrays; ``batch`` may replace the arrays."""
 
-    prediction_kind: Literal["regression"]
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     keep_batch: KeepBatch = False
-    level: Level | None = Field(None, description="of intervals")
-    weights_kind: RequestWeightsKind = None
     measures: list[str | dict[str, Any]] | None = Field(
         None,
         examples=[["crps", {"name": "coverage", "level": 0.5, "as": "half"}]],

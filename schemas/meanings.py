@@ -68,7 +68,6 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "options": "options by name",
         "outputs": "output tensors",
         "p_value": "p-value of the test of the measure; null if it has none",
-        "pairs": "all pairs of contestants",
         "parameters": "parameters by name",
         "prediction_kind": "what is predicted: classes, or a number (regression)",
         "predictions": "predictions of the rows",
