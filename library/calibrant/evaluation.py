@@ -119,9 +119,8 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         the whole vector are of the whole vector; if ``reduction`` is another, their definition names it.
     in_sample : bool or None
         Whether the map was fitted to these rows, or a quarter of them or more; None if unknown or without a map. If
-        True, results after the map have no p-value, their parts have ``cross_fitted`` and
-        ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
-        from such maps too.
+        True, results after it have no p-value, but ``cross_fitted`` and ``cross_fitted_debiased`` parts, from maps
+        fitted without the fold of each row, as ``improvement`` is.
     warning : str or None
         Warning of the map's fit, such as that its cross-fitted gain was not positive.
     class_names : tuple of str or None

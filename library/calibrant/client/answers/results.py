@@ -470,8 +470,8 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     #: whole vector are of the whole vector; if `reduction` is another, their definition names it
     improvement: dict[str, MeasureAnswer] | None = None
     #: whether the map was fitted to these rows, or a quarter of them or more; None if unknown or without a map. If
-    #: True, results after the map have no p-value, their parts have `cross_fitted` and `cross_fitted_debiased` values
-    #: from maps fitted without the fold of each row, and `improvement` is computed from such maps too
+    #: True, results after it have no p-value, but `cross_fitted` and `cross_fitted_debiased` parts, from maps fitted
+    #: without the fold of each row, as `improvement` is
     in_sample: bool | None = None
     warning: str | None = None  # warning of the map's fit, such as that its cross-fitted gain was not positive
     weights_kind: WeightsKind | None = None  # `importance` or `frequency`; None without weights
