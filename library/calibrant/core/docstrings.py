@@ -68,8 +68,6 @@ def described(docstring: str, section: str) -> dict[str, str]:
     >>> described("Ends.\n\nAttributes\n----------\nlow, high : float\n    End of\n    the interval.\n", "Attributes")
     {'low': 'End of the interval.', 'high': 'End of the interval.'}
     """
-    texts: dict[str, str] = {}
-    for entry in _ENTRY.split(_sections(cleandoc(docstring)).get(section, "")):
-        head, _, text = entry.partition("\n")
-        texts |= dict.fromkeys(head.split(" : ")[0].split(", "), " ".join(text.split()))
-    return texts
+    entries = filter(None, _ENTRY.split(_sections(cleandoc(docstring)).get(section, "")))
+    parts = [entry.partition("\n") for entry in entries]
+    return {name: " ".join(text.split()) for head, _, text in parts for name in head.split(" : ")[0].split(", ")}
