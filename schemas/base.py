@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -111,6 +111,12 @@ class Document(BaseModel):
     """Base of all models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
+
+    @classmethod
+    def with_fields_of(cls, source: object, **own: Any) -> Self:
+        """Create a document with the fields that it shares with a source, except its own."""
+        shared = {name: getattr(source, name) for name in cls.model_fields if name not in own and hasattr(source, name)}
+        return cls(**shared, **own)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -94,6 +94,20 @@ class ArraysOrBatch(Arrays):
     predictions: Predictions | None = Field(None, description=_PREDICTIONS)  # type: ignore[assignment]
 
 
+class ForecastOptions(Document):
+    """The options about forecasts that every call with their rows has."""
+
+    prediction_kind: Literal["regression"]
+    level: Level | None = Field(None, description="of intervals")
+
+
+class ForecastsOrBatch(ForecastOptions):
+    """The options about the forecasts of a call, or the batch that has them."""
+
+    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
+    weights_kind: RequestWeightsKind = None
+
+
 class RowsOptions(Document):
     """Options of appended arrays; they must equal those of the batch."""
 
@@ -108,11 +122,9 @@ class RowsBody(RowsOptions, Arrays):
     """The body of ``POST /batches/{id}/rows``."""
 
 
-class DistributionRowsOptions(Document):
+class DistributionRowsOptions(ForecastOptions):
     """Options of appended forecasts; they must equal those of the batch."""
 
-    prediction_kind: Literal["regression"]
-    level: Level | None = Field(None, description="of intervals")
     weights_kind: WeightsKind | None = Field(
         None, description="default: that of the batch; any other value is rejected"
     )
@@ -136,11 +148,9 @@ class BatchBody(BatchOptions, Arrays):
     """The body of ``POST /batches``."""
 
 
-class DistributionBatchOptions(Document):
+class DistributionBatchOptions(ForecastOptions):
     """How forecasts are interpreted, and how long they are kept."""
 
-    prediction_kind: Literal["regression"]
-    level: Level | None = Field(None, description="of intervals")
     weights_kind: WeightsKind = Field("importance", description=WEIGHTS_KIND)
     ttl: int | None = Field(None, ge=1)
 

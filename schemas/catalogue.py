@@ -36,6 +36,15 @@ class OptionEntry(Document):
     allowed: str | None = Field(description="description of the accepted values")
 
 
+class CatalogueEntry(Document):
+    """What all catalogues state about an entry."""
+
+    name: str
+    definition: str
+    source: str
+    options: dict[str, OptionEntry]
+
+
 class CatalogueQuery(Document):
     """The query of ``GET /measures`` and ``GET /methods``."""
 
@@ -48,22 +57,18 @@ class MethodsQuery(CatalogueQuery):
     output: Literal["probabilities", "sets"] = Field("probabilities", description="sets: methods of prediction sets")
 
 
-class MeasureEntry(Document):
+class MeasureEntry(CatalogueEntry):
     """One measure in the catalogue."""
 
     prediction_kind: Literal["classification"] = "classification"
-    name: str
     title: str
-    definition: str
     range: tuple[float | None, float | None] = Field(description="null: unbounded")
     better: str = Field(description="which values are better, such as `lower`")
     family: str = Field(description="group of related measures")
     needs: str = Field(description="what rows the measure needs")
     cost: str
     of: Of = Field(description="whether it measures events or whole vectors")
-    source: str
     runs: Runs
-    options: dict[str, OptionEntry]
 
 
 class MeasureEntries(WholeList):
@@ -72,16 +77,12 @@ class MeasureEntries(WholeList):
     items: list[MeasureEntry]
 
 
-class DistributionMeasureEntry(Document):
+class DistributionMeasureEntry(CatalogueEntry):
     """One measure of predictive distributions in the catalogue."""
 
     prediction_kind: Literal["regression"] = "regression"
-    name: str
-    definition: str
     range: str = Field(description="range of the values")
     kinds: list[ForecastKind] = Field(description="kinds of forecasts for which it is defined")
-    source: str
-    options: dict[str, OptionEntry]
 
 
 class DistributionMeasureEntries(WholeList):
@@ -96,18 +97,14 @@ class MeasuresAnswer(WholeList):
     items: list[MeasureEntry | DistributionMeasureEntry]
 
 
-class DiagramEntry(Document):
+class DiagramEntry(CatalogueEntry):
     """One diagram in the catalogue."""
 
     prediction_kind: PredictionKind = "classification"
-    name: str
     title: str
-    definition: str
     data: dict[str, str] = Field(description="description of each data field")
     cost: str
-    source: str
     runs: Runs
-    options: dict[str, OptionEntry]
 
 
 class DiagramsAnswer(WholeList):
@@ -116,23 +113,19 @@ class DiagramsAnswer(WholeList):
     items: list[DiagramEntry]
 
 
-class MethodEntry(Document):
+class MethodEntry(CatalogueEntry):
     """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
     prediction_kind: Literal["classification"] = "classification"
-    name: str
     title: str
-    source: str
     runs: Runs
     of: Of = Field(description="whether it calibrates events or whole vectors")
-    definition: str
     takes: str = Field(description="what predictions the map accepts")
     parameters: str = Field(description="what parameters the map has")
     outside: str = Field(description="values outside the range of the rows of the fit")
     monotone: str = Field(description="whether a higher prediction gives a higher probability")
     keeps_top_label: str = Field(description="whether the predicted class stays the same")
     differentiable: str = Field(description="whether the map is differentiable")
-    options: dict[str, OptionEntry]
 
 
 class MethodEntries(WholeList):
@@ -141,17 +134,13 @@ class MethodEntries(WholeList):
     items: list[MethodEntry]
 
 
-class DistributionMethodEntry(Document):
+class DistributionMethodEntry(CatalogueEntry):
     """One calibration method of predictive distributions in the catalogue."""
 
     prediction_kind: Literal["regression"] = "regression"
-    name: str
     title: str
-    definition: str
-    source: str
     kinds: list[ForecastKind] = Field(description="kinds of forecasts that it accepts")
     returns: str = Field(description="kind of forecasts that the map returns")
-    options: dict[str, OptionEntry]
 
 
 class DistributionMethodEntries(WholeList):
@@ -160,16 +149,12 @@ class DistributionMethodEntries(WholeList):
     items: list[DistributionMethodEntry]
 
 
-class SetMethodEntry(Document):
+class SetMethodEntry(CatalogueEntry):
     """One method of prediction sets in the catalogue."""
 
     output: Literal["sets"] = Field("sets", description="what the maps give")
-    name: str
     title: str
-    definition: str
-    source: str
     guarantee: str = Field(description="what holds for new rows that are exchangeable with those of the fit")
-    options: dict[str, OptionEntry]
 
 
 class SetMethodEntries(WholeList):

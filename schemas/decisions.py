@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Document, Seed
+from schemas.base import Seed
 from schemas.batches import RowsOrBatch
-from schemas.evaluations import ArraysOrModels, Criterion, Fraction, Measures, ThresholdCriteria
+from schemas.evaluations import ArraysOrModels, Fraction, ThresholdCriteria
 
 
 class DecideOptions(RowsOrBatch, ThresholdCriteria):
@@ -22,39 +22,3 @@ class DecideOptions(RowsOrBatch, ThresholdCriteria):
 
 class DecideBody(DecideOptions, ArraysOrModels):
     """The body of ``POST /decisions``."""
-
-
-class CurveAnswer(Document):
-    """A curve over the thresholds, with its pointwise interval."""
-
-    value: list[float] = Field(description="value at each threshold")
-    low: list[float]
-    high: list[float]
-
-
-class DecisionCurveAnswer(Document):
-    """A decision curve: curves of each model, or of ``model``, and of the strategies treat all and treat none."""
-
-    n: int
-    prevalence: float = Field(description="rate of events")
-    level: float
-    thresholds: list[float] = Field(description="thresholds, ascending")
-    net_benefit: dict[str, CurveAnswer] = Field(description="net benefit, by model or strategy")
-    standardised: dict[str, CurveAnswer] = Field(
-        description="net benefit divided by the prevalence; empty without events"
-    )
-    over_treat_all: dict[str, CurveAnswer] = Field(description="net benefit minus that of treating all rows")
-    interventions_avoided: dict[str, CurveAnswer] = Field(
-        description="interventions avoided per row, compared with treating all rows"
-    )
-    differences: dict[str, CurveAnswer]
-
-
-class DecisionThresholdAnswer(Document):
-    """A threshold: positive decisions are those with a prediction of at least this."""
-
-    criterion: Criterion = Field(description="what determined the threshold")
-    threshold: float = Field(description="the threshold, a probability")
-    level: float
-    n: int
-    measures: Measures

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from calibrant.core.choices import Theme as Theme
 from schemas.base import Document, Reference, Seed
-from schemas.batches import ArraysOrBatch, RequestWeightsKind, RowsOrBatch
-from schemas.distributions import DistributionArrays, Level
-from schemas.evaluations import DiagramAnswer, EvaluateOptions, Pictured
+from schemas.batches import ArraysOrBatch, ForecastsOrBatch, RowsOrBatch
+from schemas.distributions import DistributionArrays
+from schemas.evaluations import EvaluateOptions, Pictured
 from schemas.sources import RowsByReference
 
 
@@ -60,18 +60,14 @@ class DiagramBody(DiagramOptions, ArraysOrBatch):
     """The body of ``POST /diagrams``."""
 
 
-class DistributionDiagramOptions(PictureQuery):
+class DistributionDiagramOptions(ForecastsOrBatch, PictureQuery):
     """All options of a picture of forecasts except their arrays; ``batch`` may replace the arrays."""
 
-    prediction_kind: Literal["regression"]
     diagram: str | dict[str, Any] = Field(
         "coverage",
         description="name of a diagram, or an object with name and options",
         examples=["pit", {"name": "mean-variance", "n_bins": 20}],
     )
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
-    level: Level | None = Field(None, description="of intervals")
-    weights_kind: RequestWeightsKind = None
     map: Reference | None = Field(None, description="draw the diagram before and after this map, overlaid")
     seed: Seed = 0
 
@@ -85,31 +81,3 @@ class OneEvaluated(EvaluateOptions):
 
     by_group: bool = False
     picture: Pictured | None = None
-
-
-class PictureAnswer(DiagramAnswer):
-    """The data of a picture and its text description; null if there is nothing to draw."""
-
-    after: DiagramAnswer | None = Field(None, description="after the map")
-    alt: str | None
-
-
-class PictureReport(Document):
-    """The report of a job that draws ``by-size`` or ``cost-plane``."""
-
-    n: int
-    reduction: str
-    diagrams: dict[str, DiagramAnswer]
-
-
-class BatchPicture(DiagramAnswer):
-    """The data of one of several batches."""
-
-    batch: str
-
-
-class PicturesAnswer(Document):
-    """The data of a picture of several batches, and its text description."""
-
-    batches: list[BatchPicture] = Field(description="one entry per batch, in the order of the request")
-    alt: str | None

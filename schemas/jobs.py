@@ -135,16 +135,15 @@ class JobRecord(JobState):
 
     def answer(self) -> JobAnswer:
         """The fields that the caller sees."""
-        return JobAnswer(**self._visible(), result=self.result)
+        return JobAnswer.with_fields_of(self, **self._of_task())
 
     def summary(self) -> JobSummary:
         """The fields in lists and events."""
-        return JobSummary(**self._visible())
+        return JobSummary.with_fields_of(self, **self._of_task())
 
-    def _visible(self) -> dict[str, Any]:
-        """The state, and the fields that follow from the task."""
-        fields = {name: getattr(self, name) for name in JobState.model_fields}
-        fields |= {name: self.spec.get(name) for name in ("method", "batch", "batches")}
+    def _of_task(self) -> dict[str, Any]:
+        """The fields that follow from the task."""
+        fields = {name: self.spec.get(name) for name in ("method", "batch", "batches")}
         if self.own_batches:
             fields |= {"batch": None, "batches": None}
         if self.finished_at is not None:

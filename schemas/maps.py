@@ -13,10 +13,11 @@ from schemas.batches import (
     FEATURES,
     ArraysOrBatch,
     FeatureArrays,
+    ForecastOptions,
+    ForecastsOrBatch,
     InputScale,
     KeepBatch,
     Predictions,
-    RequestWeightsKind,
     RowsOrBatch,
     Scale,
     WeightsKind,
@@ -90,18 +91,14 @@ class FitBody(FitOptions, ArraysOrBatch):
     )
 
 
-class FitDistributionOptions(Registration):
+class FitDistributionOptions(Registration, ForecastsOrBatch):
     """All options of a fit to forecasts except their arrays; ``batch`` may replace the arrays."""
 
-    prediction_kind: Literal["regression"]
     method: str = Field(
         "averaged", examples=["variance-platt"], description="method, from `GET /methods?prediction_kind=regression`"
     )
     options: dict[str, Any] = Field({}, description="options of the method", examples=[{"shape": "pl"}])
-    batch: str | None = Field(None, description="id of a stored batch, instead of the arrays")
     keep_batch: KeepBatch = False
-    level: Level | None = Field(None, description="of intervals")
-    weights_kind: RequestWeightsKind = None
     scale: ForecastScale = Field(
         "identity", description="scale on which forecasts are shifted, widened and interpolated; log1p is ln(1 + x)"
     )
@@ -254,7 +251,7 @@ class MapRecord(MapSummary):
 
     def summary(self) -> MapSummary:
         """The record without its long fields."""
-        return MapSummary(**{name: getattr(self, name) for name in MapSummary.model_fields})
+        return MapSummary.with_fields_of(self)
 
 
 class MapDocument(Document):
@@ -373,13 +370,11 @@ class InOrder(Document):
     narrow: float = Field(0.375, ge=0, le=2, description="exponent of this ratio if it is below 1")
 
 
-class CalibrateDistributionOptions(Document):
+class CalibrateDistributionOptions(ForecastOptions):
     """All options of applying a map to forecasts except the forecasts."""
 
-    prediction_kind: Literal["regression"]
     map: Reference = Field(description="id, name, `name:version` or `name@alias`")
     batch: str | None = Field(None, description="id of a stored batch, instead of the forecasts")
-    level: Level | None = Field(None, description="of intervals")
     seed: Seed = Field(0, description="of the bounds that a conformal map with ties at random excludes")
 
 
@@ -387,12 +382,10 @@ class CalibrateDistributionBody(CalibrateDistributionOptions, ForecastFields):
     """The body of ``POST /calibrate`` for predictive distributions of a number."""
 
 
-class InOrderOptions(Document):
+class InOrderOptions(ForecastOptions):
     """All options of a recalibration in the order of time, which needs no map, except the rows."""
 
-    prediction_kind: Literal["regression"]
     in_order: InOrder = Field(examples=[{"half_life": 7.0}], description="how to recalibrate in the order of time")
-    level: Level | None = Field(None, description="of intervals")
 
 
 class InOrderBody(InOrderOptions, ForecastFields):

@@ -314,18 +314,8 @@ class DeliverySummary(Document):
     @classmethod
     def of(cls, record: DeliveryRecord) -> DeliverySummary:
         """Create the summary of a delivery."""
-        return cls(
-            id=record.id,
-            hook=record.hook,
-            status=record.status,
-            event=record.event.id,
-            type=record.event.type,
-            tried=record.tried,
-            last=record.attempts[-1] if record.attempts else None,
-            created_at=record.created_at,
-            ended_at=record.ended_at,
-            next_at=record.next_at,
-        )
+        last = record.attempts[-1] if record.attempts else None
+        return cls.with_fields_of(record, event=record.event.id, type=record.event.type, last=last)
 
 
 class DeliveriesQuery(PageQuery):

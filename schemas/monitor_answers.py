@@ -7,11 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from calibrant.core.choices import AxesScale
+from calibrant.diagrams.reliability import Histogram, Reliability
 from schemas.base import Document, Instant, Label
 from schemas.diagrams import PictureQuery
 from schemas.monitor_online import AdaptiveReading, OnlineReading
 from schemas.monitor_rules import RuleState
 from schemas.monitors import Counts, MonitorRecord
+from schemas.of_results import of_result
 from schemas.pages import PageQuery
 
 #: Options and parts of measures: numbers, strings, and lists of them.
@@ -60,32 +62,15 @@ class DelayReading(Document):
     p99: float = Field(description="99th percentile in seconds")
 
 
+@of_result(Histogram, without=("problem",))
 class HistogramReading(Document):
     """The distribution of the predictions."""
 
-    edges: list[float]
-    count: list[float]
-    share: list[float]
 
-
+@of_result(Reliability, without=("problem",))
 class ReliabilityReading(Document):
     """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
-    start: list[float] = Field(description="smallest prediction of each bin")
-    end: list[float] = Field(description="largest prediction of each bin")
-    count: list[float]
-    rows: list[float] = Field(description="effective number of rows in each bin")
-    share: list[float]
-    mean_prediction: list[float]
-    observed_frequency: list[float]
-    gap: list[float] = Field(description="observed frequency minus mean prediction")
-    low: list[float] | None = Field(description="lower end of the interval of the observed frequency")
-    high: list[float] | None = Field(description="upper end of the interval of the observed frequency")
-    roof_start: list[float] = Field(description="value of the line of slope 1 at the lower end")
-    roof_end: list[float] = Field(description="value of the line of slope 1 at the upper end")
-    ece: float = Field(description="expected calibration error of these bins")
-    ece_debiased: float | None = Field(description="its debiased value")
-    histogram: HistogramReading = Field(description="histogram of the predictions")
     axes: AxesScale = Field("linear", description="axes of the diagram; of a rare event logit")
 
 

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from schemas.base import Document, Seed
 from schemas.batches import ArraysOrBatch, KeepBatch, RowsOrBatch
-from schemas.evaluations import Measures
 
 
 class RecommendOptions(RowsOrBatch):
@@ -29,31 +28,3 @@ class RecommendSpec(Document):
     reduction: str | None
     class_names: list[str] | None
     seed: int
-
-
-class CandidateAnswer(Document):
-    """A compared method."""
-
-    method: str
-    reduction: str = Field(description="what it is fitted to")
-    parameters: int | None = Field(description="number of parameters of the map; null if it depends on the data")
-    gains: Measures = Field(
-        description="by how much it improves the log loss and the Brier score of held-out rows, with simultaneous "
-        "intervals; empty if it could not be fitted"
-    )
-    problem: str | None = Field(description="why the method could not be fitted")
-
-
-class RecommendationAnswer(Document):
-    """The response of ``POST /recommendations``."""
-
-    method: str = Field(
-        description="method for ``POST /maps``; ``identity`` if the predictions should stay as they are"
-    )
-    reduction: str = Field(description="reduction of the fit")
-    n: int = Field(description="number of rows on which methods were compared")
-    verdict: str = Field(description="whether, how and by how much the predictions are miscalibrated")
-    headline: str = Field(description="the recommendation as a sentence")
-    reasons: list[str] = Field(description="why the map is recommended, or none")
-    python: str | None = Field(description="the call of Python that fits the map; null without one")
-    candidates: list[CandidateAnswer] = Field(description="the compared methods")

@@ -33,12 +33,3 @@ class SampleSizeQuery(Document):
         ):
             raise ValueError("give prevalence, or logit_mean with logit_sd, or beta_a with beta_b")
         return self
-
-
-class SampleSizeAnswer(Document):
-    """The response of ``GET /sample-size``."""
-
-    n: int = Field(description="number of rows for the widths of all intervals")
-    events: int = Field(description="number of events expected among them, rounded up")
-    measures: dict[str, int] = Field(description="number of rows for each measure")
-    prevalence: float = Field(description="expected fraction of events")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from calibrant.core.choices import Engine, InputScale, SourceForm
+from calibrant.core.choices import Engine, InputScale
 from calibrant.io.roots import check_root
 from schemas.base import Document, Reference
 
@@ -127,21 +127,6 @@ RowsByReference = Annotated[
     SourceRows | None,
     Field(description="rows of files in a source, instead of the arrays; the request becomes a job"),
 ]
-
-
-class BasisAnswer(Document):
-    """What the results for a source were computed from."""
-
-    form: SourceForm = Field(
-        description="all rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells"
-    )
-    rows: int = Field(description="rows that meet the conditions")
-    bytes: int = Field(description="size of the files")
-    files: int = Field(description="number of files")
-    tolerance: float | None = Field(
-        description="of a tally: the most by which a prediction differs from the one that stands for it; otherwise null"
-    )
-    engine: Engine = Field("local", description="what read the files: the worker of the job, or a cluster of Dask")
 
 
 class DatasetOptions(Document):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -126,6 +128,15 @@ class Sample(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
+def model_of(answer: Any) -> Any:
+    """The model, or union of models, of an answer as a call declares it."""
+    if not isinstance(answer, str):
+        return answer
+    from schemas import results
+
+    return reduce(or_, [getattr(results, name) for name in answer.split(" | ")])
+
+
 @dataclass(frozen=True)
 class ClientMethod:
     """A method of the clients that sends a call without a body, with fields, or with rows; ``make reference`` makes it.
@@ -161,7 +172,8 @@ class Call:
     Attributes
     ----------
     answer
-        The model of a successful JSON response, or a union of models.
+        The model of a successful JSON response, or a union of models; as text those of ``schemas.results``, which a
+        start does not load.
     media
         Content types of successful responses other than JSON.
     meaning

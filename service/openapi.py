@@ -19,14 +19,13 @@ from pydantic import BaseModel, TypeAdapter
 from calibrant.io.strict import CLASSIFICATION, REGRESSION
 from calibrant.sets.fitting import SET_METHODS
 from schemas.audit import MAX_NOTE
-from schemas.diagrams import PictureReport
 from schemas.evaluations import BySizePicture, CostPlanePicture
 from schemas.inference import InferenceError
 from schemas.jobs import JobAnswer
 from schemas.problem_table import TABLE
 from schemas.problems import Problem
 from schemas.sources import ScoredAnswer
-from service.calls import Body, Call, Schema
+from service.calls import Body, Call, Schema, model_of
 from service.examples import answer_of, problem_example
 from service.examples.calls import examples_of, parameter
 from service.formats.catalogue import FORMATS
@@ -352,6 +351,7 @@ def _response(description: str, content: Schema | None = None, headers: Schema |
 
 def _answer(answer: Any, schemas: Schema) -> Schema:
     """Add the models of an answer; return its schema."""
+    answer = model_of(answer)
     if get_args(answer):
         return {"anyOf": [_answer(model, schemas) for model in get_args(answer)]}
     return _add_schema(
@@ -526,6 +526,7 @@ def _choice(title: str, named: list[Schema], schemas: Schema) -> Schema:
 def exact_result(schemas: Schema) -> None:
     """Describe the result of a job: the map of a fit, the report of an evaluation, or what was written or counted."""
     from schemas.backfills import BackfillAnswer  # with the monitors, which a start does not load
+    from schemas.results import PictureReport
 
     reports = [ref(name) for name in ("ReportAnswer", "ReportsAnswer", "DistributionReportAnswer", "PictureReport")]
     add_model(PictureReport, schemas)

@@ -96,11 +96,8 @@ def _diagrams(kind: PredictionKind, diagrams: Mapping[str, Diagram]) -> list[Dia
 
 def _entry(model: type[SomeEntry], stated: Any, **others: Any) -> SomeEntry:
     """An entry with the fields that the catalogue of the library states by the same name, and others."""
-    fields = {
-        name: getattr(stated, name) for name in model.model_fields if name not in others and hasattr(stated, name)
-    }
     options = {name: {"default": o.default, "allowed": o.allowed} for name, o in stated.options.items()}
-    return model.model_validate({**fields, "options": options, **others})
+    return model.with_fields_of(stated, **{"options": options, **others})
 
 
 def _of(stated: Measure | Method) -> list[str]:

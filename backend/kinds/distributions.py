@@ -153,8 +153,7 @@ class ForecastFitRequest:
         """Check the rows, and return the work on them, whose result is the record of the map."""
         requester.store.charges.check_maps()
         checked = self.fitting.check(rows)
-        fields = self.options.model_dump(exclude={"batch", "keep_batch", "level", "weights_kind"})
-        spec = FitDistributionSpec(**fields, batch="", created_by=requester.who)
+        spec = FitDistributionSpec.with_fields_of(self.options, batch="", created_by=requester.who)
         size = len(rows) * (rows.forecasts.width + 2 + len(self.options.output_levels or ()))
 
         def run() -> MapRecord:
@@ -329,9 +328,8 @@ class Distributions:
         if options.batch in ids or len(set(ids)) < len(ids):
             raise InvalidField.at("/against", "must be distinct batches")
         held = None if options.map is None else requester.find_map(options.map)
-        fields = options.model_dump(exclude={"keep_batch", "level", "weights_kind"})
-        fields["map"] = None if held is None else held.id
-        spec = EvaluateDistributionSpec(**{**fields, "batch": options.batch or ""}, report=report)
+        own = {"batch": options.batch or "", "map": None if held is None else held.id}
+        spec = EvaluateDistributionSpec.with_fields_of(options, **own, report=report)
         fitted = None if held is None else held.distribution
         return ForecastEvaluationRequest(spec, read_operation(spec, fitted), options)
 

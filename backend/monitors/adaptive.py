@@ -111,12 +111,10 @@ def _begun(record: MonitorRecord, standing: Standing, champion: _Champion, now: 
     same = adaptive is not None and (adaptive.target, adaptive.gamma) == (level.target, level.gamma)
     if adaptive is not None and same and adaptive.in_force == champion.alias.map:
         return adaptive
-    return AdaptiveStanding(
+    return AdaptiveStanding.with_fields_of(
+        level,
         in_force=champion.alias.map,
         started_at=at(now),
-        target=level.target,
-        gamma=level.gamma,
-        first=level.first,
         level=level.first,
         following=math.floor(now / bucket_seconds(record)) + 1,  # earlier sets have levels of other maps
         written_at=now,

@@ -42,8 +42,8 @@ def read_adaptive(record: MonitorRecord, standing: Standing) -> AdaptiveReading 
     if record.recalibration.policy != "adaptive" or adaptive is None:
         return None
     level = level_of(adaptive)
-    return AdaptiveReading(
-        **{name: getattr(adaptive, name) for name in AdaptiveReading.model_fields if hasattr(adaptive, name)},
+    return AdaptiveReading.with_fields_of(
+        adaptive,
         next_level=level.value,
         error=level.error,
         bound=level.bound(adaptive.delay) if adaptive.rows else None,

@@ -142,15 +142,7 @@ def read_drift(rows_of_window: Estimated, record: MonitorRecord) -> DriftReading
         return DriftReading(reason="the window or the reference has no rows")
     event = record.reduction or "binary"
     drift = prediction_drift(EventTally(rows_of_window.reference, event), [EventTally(all_rows(rows_of_window), event)])
-    return DriftReading(
-        rows=rows,
-        log_e=drift.log_e,
-        level=drift.level,
-        low=drift.low,
-        high=drift.high,
-        reference_share=drift.before,
-        window_share=drift.since,
-    )
+    return DriftReading.with_fields_of(drift, rows=rows, reference_share=drift.before, window_share=drift.since)
 
 
 def withheld(rows_of_window: Estimated, rows: int) -> str | None:

@@ -144,9 +144,8 @@ def read_online(record: MonitorRecord, standing: Standing) -> OnlineReading | No
     online = standing.online
     if record.recalibration.policy != "online" or online is None:
         return None
-    fields = {name: getattr(online, name) for name in OnlineReading.model_fields if hasattr(online, name)}
-    return OnlineReading(
-        **fields,
+    return OnlineReading.with_fields_of(
+        online,
         bound=bound_of(record),
         counted_until=float(online.following * bucket_seconds(record)),
         next_at=online.written_at + record.recalibration.every,

@@ -53,11 +53,5 @@ def _digest(tally: Tally, question: object) -> bytes:
 
 def reading_of(result: MeasureResult, missing: str | None = None) -> MeasureReading:
     """A result as it is answered; ``missing`` is the reason why it has no interval."""
-    return MeasureReading(
-        value=result.value,
-        debiased=result.debiased,
-        interval=result.interval,
-        p_value=result.p_value,
-        parts={name: part for name, part in result.parts.items() if not isinstance(part, dict)},
-        problem=result.problem or missing,
-    )
+    parts = {name: part for name, part in result.parts.items() if not isinstance(part, dict)}
+    return MeasureReading.with_fields_of(result, parts=parts, problem=result.problem or missing)

@@ -24,6 +24,7 @@ from backend.store.clock import at
 from benchmarks.pages.generated import formatted
 from schemas.base import Document, Instant
 from schemas.meanings import MEANINGS
+from service.calls import model_of
 from service.route_table import RouteTable
 
 FOLDER = Path(conveniences.__file__).parent
@@ -80,7 +81,10 @@ def _declared() -> list[type[BaseModel]]:
     table = RouteTable([])
     table.load_all()
     answers = [
-        method.answer or call.answer for call in table.calls for method in call.client_methods if method.media is None
+        model_of(method.answer or call.answer)
+        for call in table.calls
+        for method in call.client_methods
+        if method.media is None
     ]
     return [model for answer in answers for model in _inside(answer)]
 

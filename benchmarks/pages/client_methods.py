@@ -23,7 +23,7 @@ from calibrant.client.frames import DistributionRows, RowArguments
 from calibrant.core.docstrings import completed
 from schemas.base import Instant
 from schemas.meanings import MEANINGS
-from service.calls import Call, ClientMethod
+from service.calls import Call, ClientMethod, model_of
 from service.examples.calls import parameter
 from service.formats.media import HTML, SVG
 from service.route_table import RouteTable
@@ -194,7 +194,7 @@ def _declared() -> Iterator[_Method]:
 
 
 def _of_call(call: Call, method: ClientMethod) -> _Method:
-    answer = None if method.media is not None else method.answer or call.answer
+    answer = None if method.media is not None else model_of(method.answer or call.answer)
     fields = {} if call.query is None else call.query.model_fields
     options = {name: field for name, field in fields.items() if name not in {"limit", "cursor", *_FIXED, *method.query}}
     options = {name: field for name, field in options.items() if name not in method.without}
@@ -241,7 +241,7 @@ def _path(call: Call) -> str:
 
 def _of_fields(call: Call, method: ClientMethod, model: type[BaseModel]) -> _Method:
     """A method whose arguments are the parts of the path, the required fields, and the others or changes by name."""
-    places, answer = re.findall(r"{(\w+)}", call.path), method.answer or call.answer
+    places, answer = re.findall(r"{(\w+)}", call.path), model_of(method.answer or call.answer)
     leading = [_of_path(_path_name(call, place), parameter(call.path, place)[0]) for place in places]
     waits = call.queues is not None
     if call.method == "PATCH":
@@ -460,7 +460,7 @@ def _read(call: Call, method: ClientMethod, sent: str) -> tuple[str, str, str]:
     if method.media == SVG:
         look = '{"theme": theme, "width": width}'
         return "bytes", "the picture", f"picture(self._patience, {sent}, form, {look}, {waiting}"
-    answer = method.answer or call.answer
+    answer = model_of(method.answer or call.answer)
     name = _type(answer)
     if name == "MapRecord":
         return name, _first_line(answer), f"fitted(self._patience, {sent}, {waiting}"

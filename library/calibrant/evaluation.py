@@ -63,8 +63,20 @@ _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
 class Basis:
     """What the results of a source were computed from.
 
-    ``form`` is ``rows``, ``distinct`` (counts of distinct predictions) or ``tally`` (of 2,048 cells), in which a
-    prediction differs by at most ``tolerance`` from the one that stands for it. ``engine`` read the files.
+    Attributes
+    ----------
+    form : {"rows", "distinct", "tally"}
+        All rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells.
+    rows : int
+        Rows that meet the conditions.
+    bytes : int
+        Size of the files.
+    files : int
+        Number of files.
+    tolerance : float or None
+        Of a tally: the most by which a prediction differs from the one that stands for it; otherwise None.
+    engine : {"local", "dask"}
+        What read the files: this process or the worker of the job, or a cluster of Dask.
     """
 
     form: SourceForm
@@ -85,8 +97,10 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         Number of rows measured.
     reduction : str
         Reduction under which they were measured.
-    clipped, renormalised : int
-        Rows with probabilities slightly outside [0, 1] that were clipped, and rows that were divided by their sum.
+    clipped : int
+        Rows with probabilities slightly outside [0, 1] that were clipped.
+    renormalised : int
+        Rows whose probabilities were divided by their sum, 1 within rounding.
     measures : mapping of str to MeasureResult
         Results by key, for the predictions as given.
     after : mapping of str to MeasureResult or None
@@ -105,10 +119,9 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         ``brier`` and ``log-loss`` before the map minus after it; above 0 the map improves the score. Scores of a map of
         the whole vector are of the whole vector; if ``reduction`` is another, their definition names it.
     in_sample : bool or None
-        True if the map was fitted to these rows, or a quarter of them or more; False if to others; None if unknown or
-        without a map. If True, results after the map have no p-value, their parts have ``cross_fitted`` and
-        ``cross_fitted_debiased`` values from maps fitted without the fold of each row, and ``improvement`` is computed
-        from such maps too.
+        Whether the map was fitted to these rows, or a quarter of them or more; None if unknown or without a map. If
+        True, results after it have no p-value, but ``cross_fitted`` and ``cross_fitted_debiased`` parts, from maps
+        fitted without the fold of each row, as ``improvement`` is.
     warning : str or None
         Warning of the map's fit, such as that its cross-fitted gain was not positive.
     class_names : tuple of str or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.coverage import evaluate_sets
-from schemas.coverage import CoverageAnswer, CoverageBody, CoverageOptions
+from schemas.coverage import CoverageBody, CoverageOptions
 from service.calls import OF_ROWS, Call, Calls, Sample, rows
 from service.context import Here
 from service.jobs import respond_on_rows
@@ -19,7 +19,7 @@ calls = Calls("evaluate")
         "/coverage",
         access="maps:read",
         body=rows(CoverageBody),
-        answer=CoverageAnswer,
+        answer="CoverageAnswer",
         problems=OF_ROWS,
         samples=(
             Sample(

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from backend.decisions import decide
 from calibrant.decisions.thresholds import CRITERIA
-from schemas.decisions import DecideBody, DecideOptions, DecisionCurveAnswer, DecisionThresholdAnswer
+from schemas.decisions import DecideBody, DecideOptions
 from service.calls import LABELS, OF_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
 from service.context import Here
 from service.jobs import respond_on_rows
@@ -20,21 +20,21 @@ calls = Calls("evaluate")
         "/decisions",
         access="maps:read",
         body=rows(DecideBody),
-        answer=DecisionCurveAnswer | DecisionThresholdAnswer,
+        answer="DecisionCurveAnswer | DecisionThresholdAnswer",
         problems=(*OF_ROWS, "unknown-batch-reference", "unknown-reduction", "prediction-kind-mismatch"),
         client=(
             ClientMethod(
                 "decision_curve",
                 rows=DecideBody,
                 without=(*CRITERIA, "seed"),
-                answer=DecisionCurveAnswer,
+                answer="DecisionCurveAnswer",
                 summary="Judge models by the net benefit of decisions at thresholds.",
             ),
             ClientMethod(
                 "best_threshold",
                 rows=DecideOptions,
                 without=("thresholds",),
-                answer=DecisionThresholdAnswer,
+                answer="DecisionThresholdAnswer",
                 summary="Return the threshold that costs, a capacity, or a bound on precision or recall determine.",
             ),
         ),

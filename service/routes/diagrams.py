@@ -20,9 +20,7 @@ from schemas.diagrams import (
     DistributionDiagramBody,
     DistributionDiagramOptions,
     OneEvaluated,
-    PictureAnswer,
     PictureQuery,
-    PicturesAnswer,
     ReportPictureQuery,
 )
 from schemas.evaluations import Pictured
@@ -69,7 +67,7 @@ calls = Calls("diagrams")
         "/diagrams",
         access="maps:read",
         body=rows(DiagramBody, DistributionDiagramBody),
-        answer=PictureAnswer | PicturesAnswer,
+        answer="PictureAnswer | PicturesAnswer",
         media=(SVG, PNG),
         queues="A job, for a source or a long fit; the picture is at its Location plus /diagram.svg or .png",
         problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_FORECASTS, *OF_ENDED_JOBS),

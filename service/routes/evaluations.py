@@ -12,13 +12,10 @@ from calibrant.decisions.thresholds import CRITERIA
 from schemas.evaluations import (
     CompareBody,
     CompareOptions,
-    DistributionReportAnswer,
     EvaluateBody,
     EvaluateDistributionBody,
     EvaluateDistributionOptions,
     EvaluateOptions,
-    ReportAnswer,
-    ReportsAnswer,
 )
 from service.calls import (
     LABELS,
@@ -57,7 +54,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
         "/evaluate",
         access="maps:read",
         body=rows(EvaluateBody, EvaluateDistributionBody),
-        answer=ReportAnswer | ReportsAnswer | DistributionReportAnswer,
+        answer="ReportAnswer | ReportsAnswer | DistributionReportAnswer",
         media=(HTML,),
         queues="A job, if a measure or diagram needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_FORECASTS, *OF_ENDED_JOBS),
@@ -66,7 +63,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                 "evaluate",
                 rows=EvaluateOptions,
                 without=(*_SEVERAL, "sets", "grades", *CRITERIA),
-                answer=ReportAnswer,
+                answer="ReportAnswer",
                 summary="Measure the calibration of a stored batch or of rows; with ``map``, before and after it.",
             ),
             ClientMethod(
@@ -88,7 +85,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
                     ),
                     "source",
                 ),
-                answer=ReportsAnswer,
+                answer="ReportsAnswer",
                 summary="Evaluate several stored batches, and relate their calibration and classification errors.",
             ),
             ClientMethod(
@@ -101,7 +98,7 @@ _CHOSEN = ("measures", "diagrams", "against", "score", "lags", "interval")
             ClientMethod(
                 "evaluate_distribution",
                 rows=EvaluateDistributionOptions,
-                answer=DistributionReportAnswer,
+                answer="DistributionReportAnswer",
                 summary="Score predictive distributions and measure their calibration; with ``map``, also after it.",
             ),
             ClientMethod(
@@ -177,12 +174,12 @@ async def evaluate(request: Request, here: Here) -> Response:
         "/compare",
         access="maps:read",
         body=rows(CompareBody),
-        answer=ReportAnswer,
+        answer="ReportAnswer",
         media=(HTML,),
         queues="A job, if a measure needs a long fit or the estimated total exceeds 2 s",
         problems=(*OF_EVALUATIONS, *OF_SOURCES, *OF_ENDED_JOBS),
         client=(
-            ClientMethod("compare", rows=CompareBody, without=CRITERIA, answer=ReportAnswer),
+            ClientMethod("compare", rows=CompareBody, without=CRITERIA, answer="ReportAnswer"),
             ClientMethod(
                 "comparison_report_html",
                 rows=CompareBody,

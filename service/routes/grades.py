@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.grades import grade_tests
-from schemas.grades import GradesAnswer, GradesBody, GradesOptions
+from schemas.grades import GradesBody, GradesOptions
 from service.calls import OF_ROWS, Call, Calls, ClientMethod, Sample, rows
 from service.context import Here
 from service.jobs import respond_on_rows
@@ -19,7 +19,7 @@ calls = Calls("grades")
         "/grades",
         access="maps:read",
         body=rows(GradesBody),
-        answer=GradesAnswer,
+        answer="GradesAnswer",
         problems=(*OF_ROWS, "unknown-batch-reference", "prediction-kind-mismatch"),
         client=(ClientMethod("grade_tests"),),
         samples=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from backend.recommendations import recommend_or_queue
-from schemas.recommendations import RecommendationAnswer, RecommendBody, RecommendOptions
+from schemas.recommendations import RecommendBody, RecommendOptions
 from service.calls import LABELS, OF_ENDED_JOBS, OF_QUEUED_ROWS, PREDICTIONS, Call, Calls, ClientMethod, Sample, rows
 from service.context import Here
 from service.jobs import respond_on_rows
@@ -19,7 +19,7 @@ calls = Calls("evaluate")
         "/recommendations",
         access="maps:read",
         body=rows(RecommendBody),
-        answer=RecommendationAnswer,
+        answer="RecommendationAnswer",
         queues="A job, if the estimated total exceeds 2 s",
         problems=(*OF_QUEUED_ROWS, *OF_ENDED_JOBS, "unknown-reduction", "prediction-kind-mismatch"),
         client=(ClientMethod("recommend"),),

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 
 from calibrant.core.errors import naming
 from calibrant.measures.sample_size import sample_size
-from schemas.sample_size import SampleSizeAnswer, SampleSizeQuery
+from schemas.sample_size import SampleSizeQuery
 from service.calls import Call, Calls, ClientMethod, Sample
 from service.context import answer
 from service.paging import read_query
@@ -22,7 +22,7 @@ calls = Calls("measures")
         "GET",
         "/sample-size",
         query=SampleSizeQuery,
-        answer=SampleSizeAnswer,
+        answer="SampleSizeAnswer",
         needs_store=False,
         problems=("out-of-range",),
         client=(ClientMethod("sample_size"),),

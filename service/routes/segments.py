@@ -6,10 +6,8 @@ from fastapi import Request, Response
 
 from backend.segments import multicalibration, search_segments
 from schemas.segments import (
-    MulticalibrationAnswer,
     MulticalibrationBody,
     MulticalibrationOptions,
-    SegmentsAnswer,
     SegmentsBody,
     SegmentsOptions,
 )
@@ -29,7 +27,7 @@ _SAMPLE = {"predictions": PREDICTIONS, "labels": LABELS, "features": {"device": 
         "/segments",
         access="maps:read",
         body=rows(SegmentsBody),
-        answer=SegmentsAnswer,
+        answer="SegmentsAnswer",
         problems=_PROBLEMS,
         client=(ClientMethod("find_segments"),),
         samples=(Sample("two-devices", "Twelve rows of two devices", {**_SAMPLE, "min_rows": 10, "max_order": 1}),),
@@ -57,7 +55,7 @@ async def post_segments(request: Request, here: Here) -> Response:
         "/multicalibration",
         access="maps:read",
         body=rows(MulticalibrationBody),
-        answer=MulticalibrationAnswer,
+        answer="MulticalibrationAnswer",
         problems=_PROBLEMS,
         client=(ClientMethod("multicalibration_error"),),
         samples=(Sample("two-devices", "Twelve rows of two devices", {**_SAMPLE, "min_rows": 6, "resamples": 200}),),

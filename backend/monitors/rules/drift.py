@@ -128,14 +128,11 @@ class DriftRuleType(EProcessRuleType[DriftRule, CheckedDrift | str]):
         if not seen.rows:
             return state.model_copy(update={"looked_at": at(moment), "reason": None})
         drift, since = seen.found, at(seen.since)
-        reading = DriftEvidence(
-            log_e=drift.log_e,
+        reading = DriftEvidence.with_fields_of(
+            drift,
             largest=drift.log_e,
             bound=math.log(1.0 / rule.alpha),
-            level=drift.level,
             since=since,
-            low=drift.low,
-            high=drift.high,
             reference_share=drift.before,
             share=drift.since,
             message=_message(drift, since),

@@ -70,14 +70,8 @@ def estimate_change(buckets: Buckets, record: MonitorRecord, now: float, after: 
     # Where the rows of a bucket are in it is not known, so the interval has whole buckets.
     low = max(moment for moment in times if moment <= change.interval[0])
     high = min(moment for moment in times if moment >= change.interval[1])
-    return ChangeReading(
-        time=at(change.time.timestamp()),
-        interval=(at(low.timestamp()), at(high.timestamp())),
-        predictions=change.predictions,
-        gap=change.gap,
-        rows=change.rows,
-        message=change.message,
-    )
+    interval = (at(low.timestamp()), at(high.timestamp()))
+    return ChangeReading.with_fields_of(change, time=at(change.time.timestamp()), interval=interval)
 
 
 def _estimated(
@@ -146,17 +140,13 @@ class EvidenceRuleType(EProcessRuleType[EvidenceRule, EvidenceSeen]):
             return state.model_copy(update={"looked_at": at(moment)})
         strongest, shift = seen.evidence.evidence, seen.evidence.evidence.shift
         known = state.evidence.change if state.status == "alarm" and state.evidence is not None else seen.change
-        reading = EvidenceReading(
+        reading = EvidenceReading.with_fields_of(
+            shift,
             log_e=strongest.log_e,
             largest=strongest.log_e,
             bound=math.log(1.0 / rule.alpha),
             level=strongest.level,
             since=at(seen.evidence.since),
-            shape=shift.shape,
-            delta=shift.delta,
-            spread=shift.spread,
-            low=shift.low,
-            high=shift.high,
             description=seen.evidence.message,
             change=known,
         )

@@ -86,15 +86,7 @@ class ThresholdRuleType(RuleType[ThresholdRule, ComparedValue]):
                 status, looks = "ok" if status == "alarm" else "alarm", 0
             elif status == "unknown" and not turns:
                 status = "ok"
-        reading = ThresholdReading(
-            measure=rule.measure,
-            window=rule.window,
-            group=rule.group,
-            value=seen.value,
-            above=rule.above,
-            clear_below=clear,
-            looks=looks,
-        )
+        reading = ThresholdReading.with_fields_of(rule, value=seen.value, clear_below=clear, looks=looks)
         after = state.model_copy(update={"rows": seen.rows, "looked_at": at(moment), "threshold": reading})
         return moved(after, status, moment)
 

@@ -66,12 +66,14 @@ class PowerLaw:
 
     Attributes
     ----------
-    exponent, factor : float or None
-        Parameters; None if there is no law.
+    exponent : float or None
+        Exponent of the classification error; None if there is no law.
+    factor : float or None
+        Factor of the power law.
     interval : tuple of float or None
         Confidence interval of the exponent.
     used : tuple of int
-        Indices of the batches that were used.
+        Indices of the batches with both errors above 0.
     problem : str or None
         Why there is no law or no interval.
 

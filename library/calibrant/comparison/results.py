@@ -27,8 +27,10 @@ class ContestantReport(Shown, ByMeasure[MeasureResult]):
         Name of the map, or ``uncalibrated``.
     measures : mapping of str to MeasureResult
         Results by key.
-    classification_error, brier : float or None
-        1 - accuracy, and the Brier score; smaller is better.
+    classification_error : float or None
+        Fraction of wrong predicted classes: 1 - accuracy.
+    brier : float or None
+        The Brier score; smaller is better.
     in_sample : bool or None
         Whether the map was fitted to these rows; None if unknown and for the uncalibrated predictions. If True there
         are no p-values, ``improvement`` is cross-fitted, and the parts of the measures have ``cross_fitted`` values.

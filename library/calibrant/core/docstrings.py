@@ -60,3 +60,14 @@ def _entries(sections: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the entries of a section by the first of the names that each describes."""
     entries = [entry.rstrip() for entry in _ENTRY.split(sections.get(name, "")) if entry.strip()]
     return {re.split(r"[ ,\n]", entry, maxsplit=1)[0].lstrip("*"): entry for entry in entries}
+
+
+def described(docstring: str, section: str) -> dict[str, str]:
+    r"""Return what a section of a docstring says about each name, on one line.
+
+    >>> described("Ends.\n\nAttributes\n----------\nlow, high : float\n    End of\n    the interval.\n", "Attributes")
+    {'low': 'End of the interval.', 'high': 'End of the interval.'}
+    """
+    entries = filter(None, _ENTRY.split(_sections(cleandoc(docstring)).get(section, "")))
+    parts = [entry.partition("\n") for entry in entries]
+    return {name: " ".join(text.split()) for head, _, text in parts for name in head.split(" : ")[0].split(", ")}

@@ -6,14 +6,27 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from html import escape
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsFloat, TypeVar
+from types import MappingProxyType, NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Self,
+    SupportsFloat,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from calibrant.core.errors import MissingExtra, plain_name
 
@@ -192,6 +205,31 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_json(member) for member in value]
     return value.tolist() if hasattr(value, "dtype") else value
+
+
+def from_plain_json(hint: Any, value: Any) -> Any:
+    """Return a result, or a value of another type, from its plain JSON.
+
+    Fields that are missing or null have their defaults, and those that the result does not have are left out.
+    """
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (member for member in get_args(hint) if member is not NoneType)
+    if isinstance(hint, type) and is_dataclass(hint) and isinstance(value, Mapping):
+        hints = _hints(hint)
+        needed = {field.name for field in fields(hint) if field.default is field.default_factory is MISSING}
+        known = {field.name for field in fields(hint) if field.name in needed or value.get(field.name) is not None}
+        return hint(**{name: from_plain_json(hints[name], part) for name, part in value.items() if name in known})
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(value, Mapping) and arguments:
+        return {key: from_plain_json(arguments[1], part) for key, part in value.items()}
+    return (
+        origin(from_plain_json(arguments[0], part) for part in value) if isinstance(value, list) and origin else value
+    )
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind)
 
 
 #: Version of the documents of maps.

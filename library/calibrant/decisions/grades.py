@@ -104,7 +104,33 @@ def prudent_pd(defaults: int, n: int, confidence: float, correlation: float | No
 
 @dataclass(kw_only=True)
 class GradeResult:
-    """The tests of a grade, or of all grades as one, whose name is ``(all)``; see ``GradeTests``."""
+    """The tests of a grade, or of all grades as one; p-values are small if the PD is too low.
+
+    Attributes
+    ----------
+    grade : str
+        Name of the grade; of all grades as one: (all).
+    n : int
+        Number of obligors.
+    defaults : int
+        Number of defaults.
+    pd : float
+        Mean PD of the obligors.
+    rate : float
+        Observed rate of defaults.
+    jeffreys_p : float
+        P-value of Jeffreys' test.
+    binomial_p : float
+        P-value of the binomial test.
+    one_factor_p : float or None
+        P-value of the one-factor model; None without correlation.
+    jeffreys_holm, binomial_holm, one_factor_holm : float or None
+        The same, corrected for all grades; None for (all).
+    light, one_factor_light : {"green", "yellow", "red"}, or None without correlation
+        Traffic light of the test: yellow for p-values up to 0.05, red up to 0.001.
+    prudent_pd, one_factor_prudent_pd : float or None
+        Upper bound of the PD; None without confidence, for (all), and of the one-factor model without correlation.
+    """
 
     grade: str
     n: int
@@ -131,10 +157,9 @@ class GradeTests(Framed):
     ----------
     grades : list of GradeResult
         From the lowest PD to the highest: ``grade``, ``n`` obligors, ``defaults``, mean ``pd`` and ``rate`` of
-        defaults; the p-values ``jeffreys_p``, ``binomial_p`` and, with a correlation, ``one_factor_p``, small if the PD
-        is too low; with Holm's correction over the grades ``jeffreys_holm``, ``binomial_holm`` and ``one_factor_holm``;
-        the traffic ``light`` of ``binomial_p`` and ``one_factor_light``. With a confidence ``prudent_pd``, and with a
-        correlation too ``one_factor_prudent_pd``. What was not requested is None.
+        defaults; p-values, small if the PD is too low, ``jeffreys_p``, ``binomial_p`` and with a correlation
+        ``one_factor_p``; Holm's ``jeffreys_holm`` and so on; ``light`` and ``one_factor_light``; with a confidence
+        ``prudent_pd`` and ``one_factor_prudent_pd``. What was not requested is None.
     total : GradeResult
         The tests of all grades as one, with their mean PD.
     hosmer_lemeshow : dict or None

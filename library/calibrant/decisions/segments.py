@@ -45,9 +45,18 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A value or a range of a feature: ``above`` < number <= ``up_to``, and None is no limit.
+    """A value or a range of a feature; without category and ends the value is missing.
 
-    ``feature`` is None for the prediction itself. A condition without category and ends is that the value is missing.
+    Attributes
+    ----------
+    feature : str or None
+        Name of the feature; None for the prediction.
+    category : str or None
+        The category; None for numbers.
+    above : float or None
+        Numbers are above this; None without a lower end.
+    up_to : float or None
+        Numbers are at most this; None without an upper end.
     """
 
     feature: str | None
@@ -69,7 +78,27 @@ class Condition:
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment: rows that meet all ``conditions``, none for all rows; see ``SegmentSearch``."""
+    """A segment with a gap.
+
+    Attributes
+    ----------
+    conditions : tuple of Condition
+        All of them hold; none for all rows.
+    n : int
+        Number of rows.
+    share : float
+        Share of all rows; with ``held_out``, like ``n``, of the rows held out.
+    mean_prediction : float
+        Mean prediction of its rows.
+    mean_label : float
+        Mean label of its rows.
+    gap : float
+        Mean label minus mean prediction.
+    interval : tuple of float
+        Interval of the gap; with the confidence, those of all segments contain their gaps.
+    p_value : float
+        P-value, adjusted for all segments that were tested.
+    """
 
     conditions: tuple[Condition, ...]
     n: int
@@ -91,10 +120,8 @@ class SegmentSearch(Framed, Plotted):
     Attributes
     ----------
     segments : tuple of Segment
-        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all (with
-        ``held_out``, both of the rows held out), ``mean_prediction``, ``mean_label``, the ``gap`` (mean label minus
-        mean prediction), the ``interval`` of the gap and its ``p_value``. With the confidence, all intervals contain
-        the gaps of their segments, and the p-values are adjusted for all segments that were tested.
+        Segments with a gap, the clearest first. Each has its ``conditions``, ``n`` rows, their ``share`` of all,
+        ``mean_prediction``, ``mean_label``, ``gap``, ``interval`` and ``p_value``.
     n : int
         Number of rows.
     tested : int
@@ -104,11 +131,11 @@ class SegmentSearch(Framed, Plotted):
     confidence : float
         Confidence that no segment is listed in which the predictions are calibrated.
     critical : float
-        Statistics beyond this are significant; they are normal under calibration.
+        Critical value of the statistic, which is normal under calibration.
     p_value : float
         Smallest adjusted p-value: of the hypothesis that the predictions are calibrated in every segment.
     held_out : float or None
-        Share of the rows that test the segments; the others found them. None if all rows do both.
+        Share of the rows that tested the segments, which the others found; None if all rows did both.
     notes : tuple of str
         What was left out.
 
@@ -167,15 +194,6 @@ class SegmentSearch(Framed, Plotted):
                 f"{counted(self.significant - len(rows), 'other segment')} with a gap overlap or are not listed"
             )
         return Table(title, columns, rows, [*notes, *self.notes])
-
-
-def search_of(document: Mapping[str, Any]) -> SegmentSearch:
-    """Return the result of which ``to_dict`` made this document."""
-    segments = [
-        Segment(**{**row, "conditions": tuple(Condition(**condition) for condition in row["conditions"])})
-        for row in document["segments"]
-    ]
-    return SegmentSearch(**{**document, "segments": tuple(segments)})
 
 
 # --- The segments that are tested

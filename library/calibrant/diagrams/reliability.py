@@ -63,23 +63,29 @@ class Reliability(Picture):
     Attributes
     ----------
     start, end : ndarray
-        Range of predictions of each bin.
-    count, rows : ndarray
-        Rows and effective rows.
+        Smallest and largest prediction of each bin.
+    count : ndarray
+        Number of rows in each bin.
+    rows : ndarray
+        Effective number of rows in each bin.
     share : ndarray
-        Fraction of the mass.
-    mean_prediction, observed_frequency : ndarray
-        In [0, 1].
+        Fraction of the rows in each bin.
+    mean_prediction : ndarray
+        Weighted mean of the predictions.
+    observed_frequency : ndarray
+        Weighted fraction of positive labels.
     gap : ndarray
-        ``observed_frequency - mean_prediction``.
+        Observed frequency minus mean prediction.
     low, high : ndarray or None
-        Wilson's interval of the observed frequency; None if the rows of a bin are dependent.
+        Ends of the interval of Wilson for the observed frequency; None if the rows of a bin are dependent.
     roof_start, roof_end : ndarray
-        Ends of the line of slope 1.
-    ece, ece_debiased : float
+        Values of the line of slope 1 at the ends of the bin.
+    ece : float
         Expected calibration error of the bins.
+    ece_debiased : float or None
+        Its debiased value.
     histogram : Histogram
-        Distribution of the predictions.
+        Histogram of the predictions.
     axes : {"linear", "logit"}
         How the diagram is drawn.
     """

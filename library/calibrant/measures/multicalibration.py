@@ -62,7 +62,7 @@ class Multicalibration(Framed):
     relative : float or None
         ``absolute`` in percent of the rate of the rarer outcome; None for a single outcome.
     all_rows : float or None
-        Kuiper error of all rows, divided by its standard deviation under calibration.
+        The Kuiper error of all rows, divided by its standard deviation under calibration.
     detectable : float
         5 standard deviations of all rows, the smallest detectable error by the convention of MCGrad.
     n_segments : int

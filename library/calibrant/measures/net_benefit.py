@@ -31,7 +31,15 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Estimates(Compared):
-    """Values at thresholds, and the ends of their confidence intervals: ``(t,)`` each."""
+    """Values at thresholds: arrays ``(t,)``.
+
+    Attributes
+    ----------
+    value : ndarray
+        Value at each threshold.
+    low, high : ndarray
+        Lower and upper end of its confidence interval.
+    """
 
     value: Floats
     low: Floats

@@ -26,8 +26,10 @@ class Pooled(Measured):
     ----------
     value : float or None
         Mean over groups.
-    interval, prediction_interval : tuple of float or None
-        Confidence interval of the mean, and interval of the true value of another group (of at least three groups).
+    interval : tuple of float or None
+        Confidence interval of the mean.
+    prediction_interval : tuple of float or None
+        Interval of the true value of another group; None for fewer than three.
     between : float or None
         Standard deviation of true values between groups, on ``scale``.
     i_squared : float or None

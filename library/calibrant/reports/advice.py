@@ -42,8 +42,10 @@ class Candidate:
 
     Attributes
     ----------
-    method, reduction : str
-        The method and what it is fitted to.
+    method : str
+        Name of the method.
+    reduction : str
+        What it is fitted to.
     parameters : int or None
         Number of parameters of the map; None if it depends on the data.
     gains : mapping of str to MeasureResult

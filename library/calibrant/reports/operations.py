@@ -33,7 +33,7 @@ from calibrant.sets.rows import CoveredRows, read_sets
 from calibrant.sets.set_map import SetMap
 
 if TYPE_CHECKING:
-    from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport, ContestantReport
+    from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport
 
 #: Batches one at a time: id, rows, and the groups of the rows.
 Batches = Iterable[tuple[str, Batch, Sequence[str] | None]]
@@ -242,20 +242,8 @@ def comparison_document(compared: ComparisonReport, ids: Mapping[str, str]) -> d
 
 def _compared(comparison: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "contestants": [_contestant(part, ids.get(part.name)) for part in comparison.contestants],
+        "contestants": [plain_json(part) | {"map": ids.get(part.name)} for part in comparison.contestants],
         "measures": {key: plain_json(part) for key, part in comparison.measures.items()},
-    }
-
-
-def _contestant(contestant: ContestantReport, map_id: str | None) -> dict[str, Any]:
-    return {
-        "name": contestant.name,
-        "map": map_id,
-        "in_sample": contestant.in_sample,
-        "measures": plain_results(contestant.measures),
-        "classification_error": contestant.classification_error,
-        "brier": contestant.brier,
-        "improvement": None if contestant.improvement is None else plain_results(contestant.improvement),
     }
 
 

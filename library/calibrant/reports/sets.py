@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.core.results import n_rows
+from calibrant.core.results import from_plain_json, n_rows
 from calibrant.diagrams.sets import SET_DIAGRAMS
 from calibrant.plots.panel import decimal, level_text
 from calibrant.plots.sets import draw_sets
 from calibrant.reports.figures import WIDTH, Figure, figure
 from calibrant.reports.panel import ReportSubject
-from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest, set_evaluation
+from calibrant.sets.evaluation import MOST_SHOWN, SetEvaluation, StratumCoverage, lowest
 
 _IN_SAMPLE = "The set map was fitted to these rows, so this coverage says nothing about new rows."
 
@@ -31,7 +31,7 @@ def set_section(report: Mapping[str, Any], about: ReportSubject) -> SetSection |
     """Return the section of a report with ``sets``, else None."""
     if report.get("sets") is None:
         return None
-    evaluation = set_evaluation(report["sets"])
+    evaluation = from_plain_json(SetEvaluation, report["sets"])
     figures = [
         figure(name, draw_sets(evaluation, name, name=about.name, width=WIDTH), caption)
         for name, caption in SET_DIAGRAMS.items()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from calibrant.core.results import counted, n_rows
-from calibrant.decisions.segments import search_of
+from calibrant.core.results import counted, from_plain_json, n_rows
+from calibrant.decisions.segments import SegmentSearch
 from calibrant.distributions.measures import DistributionMeasure
 from calibrant.measures.catalogue import MEASURES
 from calibrant.measures.intervals import NO_WIDTH
@@ -261,7 +261,7 @@ def segmented(report: Mapping[str, Any]) -> NamedRows | None:
         return NamedRows((f"No segments were searched: {problem}.",), "", [], ())
     if report.get("segments") is None:
         return None
-    search = search_of(report["segments"])
+    search = from_plain_json(SegmentSearch, report["segments"])
     level, tested = numbers.level(search.confidence), counted(search.tested, "segment")
     rows = tuple(
         (

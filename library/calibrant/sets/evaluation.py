@@ -60,7 +60,7 @@ class StratumCoverage:
     coverage : float
         Share of the sets that have the label of their row.
     low, high : float
-        Interval of Clopper & Pearson (1934).
+        Lower and upper end of the interval of Clopper & Pearson (1934).
     mean_size : float
         Mean number of classes in a set.
 
@@ -93,15 +93,19 @@ class SetEvaluation(Framed):
     n : int
         Number of rows, or the sum of frequency weights.
     alpha : float or None
-        Error level: the nominal coverage is 1 - alpha.
+        Error level: the nominal coverage is 1 - alpha; None if it is unknown.
     level : float
         Level of the intervals.
-    coverage, low, high : float
-        Share of the sets that have the label of their row, and its interval.
+    coverage : float
+        Share of the sets that have the label of their row.
+    low, high : float
+        Lower and upper end of its interval (Clopper & Pearson 1934).
     mean_size : float
         Mean number of classes in a set.
-    singletons, empty : float
-        Share of the sets with one class, and of those without any.
+    singletons : float
+        Share of the sets with one class.
+    empty : float
+        Share of the sets without a class.
     size_violation : float or None
         Largest \|coverage - (1 - alpha)\| of sizes 0-1, 2-3, 4-10, 11-100 and above (Angelopoulos et al. 2021); None
         without alpha. It is large also by chance if a stratum has few rows.
@@ -112,8 +116,12 @@ class SetEvaluation(Framed):
         percentage points; None without alpha.
     class_gap_by_chance : float or None
         Its expected value if every class had the nominal coverage; None without alpha, and for importance weights.
-    by_class, by_size, by_group : list of StratumCoverage
-        Coverage of the rows of each class, of the sets of each size, and of each group.
+    by_class : list of StratumCoverage
+        Coverage of the rows of each class.
+    by_size : list of StratumCoverage
+        Coverage of the sets of each size.
+    by_group : list of StratumCoverage
+        Coverage of each group; empty without groups.
     in_sample : bool or None
         Whether the sets are those of a map that was fitted to these rows, so that their coverage says nothing about new
         ones; None if it is unknown.
@@ -206,12 +214,6 @@ class SetEvaluation(Framed):
         nominal = "" if self.alpha is None else f", nominal coverage {1.0 - self.alpha:.6g}"
         columns = ("", "rows", "coverage", f"{100.0 * self.level:.6g} % interval", "mean size")
         return Table(f"Coverage of prediction sets: {n_rows(self.n)}{nominal}", columns, lines, notes)
-
-
-def set_evaluation(document: Mapping[str, Any]) -> SetEvaluation:
-    """Return the evaluation of which a document is the JSON."""
-    strata = {name: [StratumCoverage(**row) for row in document[name]] for name in ("by_class", "by_size", "by_group")}
-    return SetEvaluation(**{**document, **strata})
 
 
 def lowest(rows: Sequence[StratumCoverage], most: int) -> list[StratumCoverage]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from schemas.evaluations import ReportAnswer
+from schemas.results import ReportAnswer
 from tests.commands import document_of, error_of, succeeds
 from tests.unit.cli.conftest import Run
 
@@ -48,7 +48,7 @@ def _expected(**options: Any) -> calibrant.ComparisonReport:
 def test_columns_of_a_file_are_compared_as_in_a_notebook(run: Run, scores: Path) -> None:
     completed = run("compare", scores, *_flags(*NAMES), "--label", "y", "--json")
     assert (completed.exit_code, completed.stderr) == (0, "")
-    answer = ReportAnswer.model_validate_json(completed.stdout)
+    answer: Any = ReportAnswer.model_validate_json(completed.stdout)
     assert answer.comparison is not None
     assert answer.comparison.rank_by == "log-loss"
     for key, compared in _expected().measures.items():

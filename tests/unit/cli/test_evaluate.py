@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import calibrant
-from schemas.evaluations import ReportAnswer
+from schemas.results import ReportAnswer
 from tests.commands import error_of, output_of
 from tests.unit.cli.conftest import Run, file_of
 
@@ -38,7 +39,7 @@ def test_inferred_columns_are_printed_on_standard_error(run: Run, csv: Path) -> 
 
 def test_json_is_the_answer_of_the_wire_to_the_last_digit(run: Run, csv: Path, csv_text: str) -> None:
     completed = run("evaluate", csv, "--measure", "ks", "--measure", '{"name": "ece", "norm": 2, "as": "l2"}', "--json")
-    answer = ReportAnswer.model_validate_json(completed.stdout)
+    answer: Any = ReportAnswer.model_validate_json(completed.stdout)
     report = calibrant.evaluate(*_columns(csv_text), measures=["ks", {"name": "ece", "norm": 2, "as": "l2"}])
     assert {key: m.value for key, m in answer.measures.items()} == {key: m.value for key, m in report.measures.items()}
     assert answer.after is None

@@ -7,9 +7,11 @@ import pickle
 import traceback
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
+import calibrant
 from calibrant.client import ProblemResponse
 from calibrant.client.answers import (
     AlarmData,
@@ -200,3 +202,18 @@ def test_a_map_is_shown_without_its_parameters() -> None:
     assert repr(stored) == "MapRecord: spam 2, platt, reduction binary, 1,000 rows, id 'map-1'"
     imported = MapRecord(**fields, name=None, version=None, reduction=None, n=None)
     assert repr(imported) == "MapRecord: platt, imported, id 'map-1'"
+
+
+def test_a_report_becomes_the_result_of_the_library_with_all_its_fields() -> None:
+    random = np.random.default_rng(0)
+    p = random.random(400)
+    y, groups = (random.random(400) < p).astype(int), np.repeat(["a", "b"], 200)
+    fitted = calibrant.fit("platt", p[:200], y[:200])
+    rows: Any = {"groups": groups, "interval": 0.9, "clusters": np.repeat(np.arange(100), 4)}
+    report = calibrant.evaluate(p, y, measures=["ece", "calibration-slope"], map=fitted, **rows)
+    sent: Any = decode(ReportAnswer, orjson.loads(orjson.dumps(report.to_dict())))
+    assert dataclasses.replace(sent.to_report(), class_names=report.class_names, after_diagrams={}) == report
+    compared: Any = calibrant.compare(p, y, {"platt": fitted}, groups=groups, measures=["brier"])
+    sent = decode(ReportAnswer, orjson.loads(orjson.dumps(compared.to_dict())))
+    assert repr(sent.to_report()) == repr(compared)
+    assert sent.to_report().groups["b"].measures == compared.groups["b"].measures

@@ -11,7 +11,8 @@ import pytest
 import calibrant
 from calibrant import PredictionSets
 from calibrant.core.errors import CalibrationError
-from calibrant.sets.evaluation import set_evaluation
+from calibrant.core.results import from_plain_json
+from calibrant.sets.evaluation import SetEvaluation
 from tests.refusals import refused_at
 
 N, NAMES = 80, ("ant", "bee", "<c>")
@@ -33,7 +34,7 @@ def test_a_report_with_sets_has_their_coverage() -> None:
     report = calibrant.report(P, LABELS, sets=MEMBERS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
     evaluation = calibrant.evaluate_sets(MEMBERS, LABELS, alpha=0.1, class_names=NAMES, groups=["x", "y"] * (N // 2))
     assert report.document["sets"] == evaluation.to_dict()
-    assert set_evaluation(json.loads(json.dumps(report.document["sets"]))) == evaluation
+    assert from_plain_json(SetEvaluation, json.loads(json.dumps(report.document["sets"]))) == evaluation
     assert 'id="report-sets"' in report.html
     assert "class &lt;c&gt;" in report.html
     assert "group y" in report.html

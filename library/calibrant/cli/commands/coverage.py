@@ -42,6 +42,7 @@ def coverage(
         if as_json:
             write_json(evaluation)
             return
-        from calibrant.sets.evaluation import set_evaluation
+        from calibrant.core.results import from_plain_json
+        from calibrant.sets.evaluation import SetEvaluation
 
-        write_lines(repr(set_evaluation(evaluation)))
+        write_lines(repr(from_plain_json(SetEvaluation, evaluation)))

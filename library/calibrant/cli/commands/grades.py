@@ -59,10 +59,10 @@ def grades(
         if as_json:
             write_json(tests)
             return
-        from calibrant.decisions.grades import GradeResult, GradeTests
+        from calibrant.core.results import from_plain_json
+        from calibrant.decisions.grades import GradeTests
 
-        results = [GradeResult(**row) for row in (*tests["grades"], tests["total"])]
-        write_lines(repr(GradeTests(results[:-1], results[-1], tests["hosmer_lemeshow"], tests["notes"])))
+        write_lines(repr(from_plain_json(GradeTests, tests)))
 
 
 def _tested(engine: Engine, rows: Sheet, **options: Any) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def segments(
     if as_json:
         write_json(answer)
         return
-    from calibrant.decisions.segments import search_of
+    from calibrant.core.results import from_plain_json
+    from calibrant.decisions.segments import SegmentSearch
     from calibrant.measures.multicalibration import Multicalibration
 
-    write_lines(repr(Multicalibration(**answer) if error else search_of(answer)))
+    write_lines(repr(from_plain_json(Multicalibration if error else SegmentSearch, answer)))

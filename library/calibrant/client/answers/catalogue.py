@@ -35,20 +35,20 @@ class OptionEntry(WireAnswer):
 class MeasureEntry(WireAnswer):
     """One measure in the catalogue."""
 
+    name: str  # name, as in requests
+    definition: str  # definition
+    source: str  # publication or origin
+    options: dict[str, OptionEntry]  # options by name
     #: what is predicted: classes, or a number (regression)
     prediction_kind: Literal["classification"] = "classification"
-    name: str  # name, as in requests
     title: str  # short title
-    definition: str  # definition
     range: tuple[float | None, float | None]  # None: unbounded
     better: str  # which values are better, such as `lower`
     family: str  # group of related measures
     needs: str  # what rows the measure needs
     cost: str  # what the computation costs
     of: list[Literal["event", "vector"]]  # whether it measures events or whole vectors
-    source: str  # publication or origin
     runs: Runs  # whether a request is answered directly or by a job
-    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,13 @@ class MeasureEntries(WireAnswer):
 class DistributionMeasureEntry(WireAnswer):
     """One measure of predictive distributions in the catalogue."""
 
-    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
     name: str  # name, as in requests
     definition: str  # definition
-    range: str  # range of the values
-    kinds: list[ForecastKind]  # kinds of forecasts for which it is defined
     source: str  # publication or origin
     options: dict[str, OptionEntry]  # options by name
+    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
+    range: str  # range of the values
+    kinds: list[ForecastKind]  # kinds of forecasts for which it is defined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +84,15 @@ class DistributionMeasureEntries(WireAnswer):
 class DiagramEntry(WireAnswer):
     """One diagram in the catalogue."""
 
-    prediction_kind: PredictionKind = "classification"  # what is predicted: classes, or a number (regression)
     name: str  # name, as in requests
-    title: str  # short title
     definition: str  # definition
+    source: str  # publication or origin
+    options: dict[str, OptionEntry]  # options by name
+    prediction_kind: PredictionKind = "classification"  # what is predicted: classes, or a number (regression)
+    title: str  # short title
     data: dict[str, str]  # description of each data field
     cost: str  # what the computation costs
-    source: str  # publication or origin
     runs: Runs  # whether a request is answered directly or by a job
-    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,21 +107,21 @@ class DiagramsAnswer(WireAnswer):
 class MethodEntry(WireAnswer):
     """One calibration method in the catalogue, with descriptions of the properties of its maps."""
 
+    name: str  # name, as in requests
+    definition: str  # definition
+    source: str  # publication or origin
+    options: dict[str, OptionEntry]  # options by name
     #: what is predicted: classes, or a number (regression)
     prediction_kind: Literal["classification"] = "classification"
-    name: str  # name, as in requests
     title: str  # short title
-    source: str  # publication or origin
     runs: Runs  # whether a request is answered directly or by a job
     of: list[Literal["event", "vector"]]  # whether it calibrates events or whole vectors
-    definition: str  # definition
     takes: str  # what predictions the map accepts
     parameters: str  # what parameters the map has
     outside: str  # values outside the range of the rows of the fit
     monotone: str  # whether a higher prediction gives a higher probability
     keeps_top_label: str  # whether the predicted class stays the same
     differentiable: str  # whether the map is differentiable
-    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +136,14 @@ class MethodEntries(WireAnswer):
 class DistributionMethodEntry(WireAnswer):
     """One calibration method of predictive distributions in the catalogue."""
 
-    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
     name: str  # name, as in requests
-    title: str  # short title
     definition: str  # definition
     source: str  # publication or origin
+    options: dict[str, OptionEntry]  # options by name
+    prediction_kind: Literal["regression"] = "regression"  # what is predicted: classes, or a number (regression)
+    title: str  # short title
     kinds: list[ForecastKind]  # kinds of forecasts that it accepts
     returns: str  # kind of forecasts that the map returns
-    options: dict[str, OptionEntry]  # options by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +158,13 @@ class DistributionMethodEntries(WireAnswer):
 class SetMethodEntry(WireAnswer):
     """One method of prediction sets in the catalogue."""
 
-    output: Literal["sets"] = "sets"  # what the maps give
     name: str  # name, as in requests
-    title: str  # short title
     definition: str  # definition
     source: str  # publication or origin
-    guarantee: str  # what holds for new rows that are exchangeable with those of the fit
     options: dict[str, OptionEntry]  # options by name
+    output: Literal["sets"] = "sets"  # what the maps give
+    title: str  # short title
+    guarantee: str  # what holds for new rows that are exchangeable with those of the fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from calibrant.core.results import ByMeasure, Measured, above, frame_of, n_rows
+from calibrant.core.results import ByMeasure, Measured, above, frame_of, from_plain_json, n_rows
 
 if TYPE_CHECKING:
     from calibrant.client.answers import (
-        After,
-        ComparisonAnswer,
-        DiagramAnswer,
-        DistributionGroupAnswer,
         DistributionReportAnswer,
         GroupAnswer,
-        GroupComparisonAnswer,
         MapRecord,
-        MeasureAnswer,
+        MeasureAnswer,  # noqa: F401 - in a type hint as text
         MonitorReading,
         ReportAnswer,
         RowsReading,
         SeriesAnswer,
     )
-    from calibrant.client.answers.distributions import ForecastKind
     from calibrant.comparison import ComparisonReport
     from calibrant.distributions.evaluation import DistributionReport
     from calibrant.evaluation import GroupReport, Report
-    from calibrant.measures.measure import MeasureResult
     from calibrant.plots.axes import Plotter
-
-_RESULT = ("value", "debiased", "interval", "p_value", "parts", "definition", "problem")
 
 
 class MeasuresByName(ByMeasure["MeasureAnswer"]):
@@ -50,10 +41,8 @@ class GroupConveniences(MeasuresByName):
         """Return the group as a result of the library."""
         from calibrant.evaluation import GroupReport  # which needs SciPy
 
-        answer = cast("GroupAnswer", self)
-        after = _after(answer.after)
-        in_sample = after is not None and any("cross_fitted" in result.parts for result in after.values())
-        return GroupReport(answer.n, _results(answer.measures), after, in_sample=in_sample)
+        group: GroupReport = from_plain_json(GroupReport, _of_group(cast("GroupAnswer", self).to_dict()))
+        return group
 
     def __repr__(self) -> str:
         return repr(self.to_report())
@@ -69,27 +58,22 @@ class ReportConveniences(MeasuresByName):
 
     def to_report(self) -> Report | ComparisonReport:
         """Return the report as a result of the library, without the rows: a comparison if there is one."""
-        from calibrant.evaluation import Report  # which needs SciPy
+        from calibrant.comparison import ComparisonReport  # which needs SciPy
+        from calibrant.evaluation import Report
 
-        answer = cast("ReportAnswer", self)
-        after, groups = answer.after, answer.groups
-        report = Report(
-            answer.n,
-            answer.reduction,
-            answer.clipped,
-            answer.renormalised,
-            _results(answer.measures),
-            after=_after(after),
-            groups=None if groups is None else {name: group.to_report() for name, group in groups.items()},
-            left_out=answer.left_out,
-            diagrams=_drawn(answer.diagrams) or {},
-            after_diagrams=None if after is None else _drawn(after.diagrams),
-            improvement=None if answer.improvement is None else _results(answer.improvement),
-            in_sample=answer.in_sample,
-            warning=answer.warning,
-            weights_kind=answer.weights_kind,
+        document = _beside(cast("ReportAnswer", self).to_dict())
+        document["groups"] = _mapped(document["groups"], _of_group)
+        report: Report = from_plain_json(Report, document)
+        if document["comparison"] is None:
+            return report
+        own = ("correction", "level", "rank_by")
+        whole = document["comparison"] | {"report": report}
+        shared = {name: whole[name] for name in own}
+        whole["groups"] = _mapped(
+            whole["groups"], lambda part: part | shared | {"report": replace(report, n=part["n"])}
         )
-        return report if answer.comparison is None else _comparison(report, answer.comparison)
+        comparison: ComparisonReport = from_plain_json(ComparisonReport, whole)
+        return comparison
 
     def to_frame(self, **options: Any) -> Any:
         """Return the results as a frame; ``groups=True`` gives one row for each group and measure."""
@@ -117,9 +101,7 @@ class DistributionReportConveniences(MeasuresByName):
 
     def to_report(self) -> DistributionReport:
         """Return the report before the map as a result of the library, without the rows."""
-        answer = cast("DistributionReportAnswer", self)
-        report = _distribution_report(answer.n, answer.kind, answer.n_repaired, answer.measures, answer.groups)
-        return replace(report, weights_kind=answer.weights_kind)
+        return _distribution_report(cast("DistributionReportAnswer", self).to_dict())
 
     def to_frame(self) -> Any:
         """Return the results before the map as a frame, one row for each measure, and for each group."""
@@ -127,11 +109,10 @@ class DistributionReportConveniences(MeasuresByName):
 
     def _sides(self) -> list[DistributionReport]:
         """The reports before and after the map."""
-        answer = cast("DistributionReportAnswer", self)
-        sides, after = [self.to_report()], answer.after
-        if after is not None:
-            sides.append(_distribution_report(answer.n, after.kind, 0, after.measures, after.groups))
-        return sides
+        document = cast("DistributionReportAnswer", self).to_dict()
+        own = {"n": document["n"], "n_repaired": 0}
+        after = [] if document["after"] is None else [_distribution_report(document["after"] | own)]
+        return [self.to_report(), *after]
 
     def __repr__(self) -> str:
         return "\nAfter the map:\n".join(map(repr, self._sides()))
@@ -197,85 +178,32 @@ OF: Mapping[str, type] = {
 }
 
 
-# --- Results of the library from fields
+# --- Results of the library from answers
 
 
-def _results(measures: Mapping[str, MeasureAnswer]) -> dict[str, MeasureResult]:
-    from calibrant.measures.measure import MeasureResult  # which needs SciPy
-
-    return {key: MeasureResult(**{name: getattr(m, name) for name in _RESULT}) for key, m in measures.items()}
+def _mapped(parts: Mapping[str, Any] | None, changed: Callable[[Any], Any]) -> dict[str, Any] | None:
+    return None if parts is None else {name: changed(part) for name, part in parts.items()}
 
 
-def _after(after: After | None) -> dict[str, MeasureResult] | None:
-    return None if after is None else _results(after.measures)
+def _beside(document: dict[str, Any]) -> dict[str, Any]:
+    """The results of a report or group with those after the map beside those before it, as in the library."""
+    names = {"measures": "after", "gaps": "gaps_after", "diagrams": "after_diagrams"}
+    return document | {"after": None} | {names[name]: part for name, part in (document["after"] or {}).items()}
 
 
-def _drawn(diagrams: Mapping[str, DiagramAnswer] | None) -> dict[str, dict[str, Any]] | None:
-    return None if diagrams is None else {key: diagram.to_dict() for key, diagram in diagrams.items()}
+def _of_group(document: dict[str, Any]) -> dict[str, Any]:
+    group = _beside(document)
+    cross_fitted = any("cross_fitted" in result["parts"] for result in (group["after"] or {}).values())
+    return group | {"in_sample": group["after"] is not None and cross_fitted}
 
 
-def _comparison(
-    report: Report, comparison: ComparisonAnswer, group: GroupComparisonAnswer | None = None
-) -> ComparisonReport:
-    """Return the comparison on all rows, or on those of a group."""
-    from calibrant.comparison import ComparisonReport, ContestantReport, MeasureComparison, Pair  # which need SciPy
-
-    compared = group or comparison
-    contestants = tuple(
-        ContestantReport(
-            contestant.name,
-            _results(contestant.measures),
-            contestant.classification_error,
-            contestant.brier,
-            contestant.in_sample,
-            None if contestant.improvement is None else _results(contestant.improvement),
-        )
-        for contestant in compared.contestants
-    )
-    measures = {
-        key: MeasureComparison(
-            measure.of,
-            None if measure.ranking is None else tuple(measure.ranking),
-            None if measure.indistinguishable is None else tuple(measure.indistinguishable),
-            tuple(
-                Pair(**pair.to_dict() | {"between": pair.between, "interval": pair.interval}) for pair in measure.pairs
-            ),
-            {against: tuple(names) for against, names in measure.fronts.items()},
-            measure.problem,
-            measure.ranks,
-        )
-        for key, measure in compared.measures.items()
-    }
-    groups = {
-        name: _comparison(replace(report, n=part.n), comparison, part)
-        for name, part in ((comparison.groups if group is None else None) or {}).items()
-    }
-    return ComparisonReport(
-        report,
-        contestants,
-        measures,
-        comparison.correction,
-        comparison.level,
-        comparison.rank_by,
-        groups or None,
-    )
-
-
-def _distribution_report(
-    n: int,
-    kind: ForecastKind,
-    n_repaired: int,
-    measures: Mapping[str, MeasureAnswer],
-    groups: Mapping[str, DistributionGroupAnswer] | None,
-) -> DistributionReport:
+def _distribution_report(document: dict[str, Any]) -> DistributionReport:
     from calibrant.distributions.evaluation import DistributionReport  # which needs SciPy
 
-    by_group = None
-    if groups is not None:
-        by_group = {
-            name: _distribution_report(group.n, kind, 0, group.measures, None) for name, group in groups.items()
-        }
-    return DistributionReport(n, kind, n_repaired, _results(measures), by_group)
+    of_group = {"kind": document["kind"], "n_repaired": 0}
+    document["groups"] = _mapped(document["groups"], lambda group: group | of_group)
+    report: DistributionReport = from_plain_json(DistributionReport, document)
+    return report
 
 
 def _records(about: Mapping[str, Any], rows: RowsReading) -> list[dict[str, Any]]:

@@ -127,19 +127,21 @@ class HistogramReading(WireAnswer):
 class ReliabilityReading(WireAnswer):
     """The reliability diagram of a window, as in ``POST /diagrams``; every list has one value per bin."""
 
-    start: list[float]  # smallest prediction of each bin
-    end: list[float]  # largest prediction of each bin
+    start: list[float]  # smallest and largest prediction of each bin
+    end: list[float]  # smallest and largest prediction of each bin
     count: list[float]  # number of rows in each bin
     rows: list[float]  # effective number of rows in each bin
     share: list[float]  # fraction of the rows in each bin
     mean_prediction: list[float]  # weighted mean of the predictions
     observed_frequency: list[float]  # weighted fraction of positive labels
     gap: list[float]  # observed frequency minus mean prediction
-    low: list[float] | None  # lower end of the interval of the observed frequency
-    high: list[float] | None  # upper end of the interval of the observed frequency
-    roof_start: list[float]  # value of the line of slope 1 at the lower end
-    roof_end: list[float]  # value of the line of slope 1 at the upper end
-    ece: float  # expected calibration error of these bins
+    #: ends of the interval of Wilson for the observed frequency; None if the rows of a bin are dependent
+    low: list[float] | None
+    #: ends of the interval of Wilson for the observed frequency; None if the rows of a bin are dependent
+    high: list[float] | None
+    roof_start: list[float]  # values of the line of slope 1 at the ends of the bin
+    roof_end: list[float]  # values of the line of slope 1 at the ends of the bin
+    ece: float  # expected calibration error of the bins
     ece_debiased: float | None  # its debiased value
     histogram: HistogramReading  # histogram of the predictions
     axes: AxesScale = "linear"  # axes of the diagram; of a rare event logit

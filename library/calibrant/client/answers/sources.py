@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from calibrant.client.answers.document import WireAnswer
-
-SourceForm = Literal["rows", "distinct", "tally"]
-Engine = Literal["local", "dask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,20 +13,6 @@ class SourceTarget(WireAnswer):
 
     source: str  # name of a source of the setting sources
     path: str  # folder that does not exist yet; it is complete when it has the file `_manifest.json`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasisAnswer(WireAnswer):
-    """What the results for a source were computed from."""
-
-    #: all rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells
-    form: SourceForm
-    rows: int  # rows that meet the conditions
-    bytes: int  # size of the files
-    files: int  # number of files
-    #: of a tally: the most by which a prediction differs from the one that stands for it; otherwise None
-    tolerance: float | None
-    engine: Engine = "local"  # what read the files: the worker of the job, or a cluster of Dask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
