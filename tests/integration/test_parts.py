@@ -20,10 +20,11 @@ from backend.store.jobs.recovery import Recovery
 from backend.store.jobs.runs import MOST_KILLS, Run, part_id
 from backend.store.keyspace import Keyspace, Shared, new_id
 from backend.store.store import Store
+from benchmarks.chaos.proc import children
 from schemas.jobs import JobRecord, JobsQuery, Progress
 from schemas.problems import Problem
 from service.paging import page_request
-from tests.integration.test_workers import children, supervisor, until
+from tests.integration.test_workers import supervisor, until
 from tests.known import known
 from tests.rows import draw_classes
 

@@ -19,7 +19,8 @@ from backend.store.chores import Chore, schedule
 from backend.store.jobs.queues import queue_key
 from backend.store.keyspace import Shared
 from backend.store.store import Store
-from tests.integration.test_workers import children, supervisor, until
+from benchmarks.chaos.proc import children
+from tests.integration.test_workers import supervisor, until
 
 BODY: dict[str, Any] = {"name": "m", "windows": [{"name": "day", "seconds": 86_400}], "bucket": 3600}
 

@@ -32,6 +32,7 @@ from backend.store.keyspace import Shared, new_id
 from backend.store.monitors.deliveries import Deliveries
 from backend.store.pages import PageRequest
 from backend.store.store import Store
+from benchmarks.chaos.proc import children
 from schemas.monitor_alarms import AlarmData, DeliveryRecord, MonitorEvent
 from schemas.monitors import HookSpec, MonitorRecord
 from service.app import create_app
@@ -42,7 +43,7 @@ from tests.integration.monitors.stored import monitor
 from tests.integration.responses import patched, text_of
 from tests.integration.test_secrets import _run
 from tests.integration.test_tls import _openssl
-from tests.integration.test_workers import children, supervisor, until
+from tests.integration.test_workers import supervisor, until
 from tests.known import known
 
 NAME = "receiver.test"
