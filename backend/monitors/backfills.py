@@ -156,7 +156,7 @@ class FileRows:
             if place >= 0:
                 column = block.column(place)
             elif field == "group" and name in keys:
-                column = arrow.chunked_array([pa.repeat(arrow.scalar(keys[name], arrow.string()), block.num_rows)])
+                column = arrow.chunked_array([arrow.repeat(arrow.scalar(keys[name], arrow.string()), block.num_rows)])
             else:
                 where = "/" + field.replace(".", "/")
                 raise InvalidOption.at(where, NO_COLUMN)
