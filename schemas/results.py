@@ -14,11 +14,12 @@ from calibrant.core.choices import Correction as Correction
 from calibrant.core.choices import Criterion as Criterion
 from calibrant.core.choices import Light as Light
 from calibrant.core.choices import Of as Of
+from calibrant.core.results import Basis
 from calibrant.decisions.decision_curve import DecisionCurve
 from calibrant.decisions.grades import GradeResult, GradeTests
 from calibrant.decisions.segments import Condition, Segment, SegmentSearch
 from calibrant.decisions.thresholds import DecisionThreshold
-from calibrant.evaluation import Basis, Report
+from calibrant.evaluation import Report
 from calibrant.measures.gaps import Gap
 from calibrant.measures.measure import MeasureResult
 from calibrant.measures.multicalibration import Multicalibration

@@ -14,7 +14,6 @@ from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
 from calibrant.core.cells import Floats, WeightsKind
-from calibrant.core.choices import Engine, SourceForm
 from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among, with_weight
@@ -23,6 +22,7 @@ from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, report, reporting, step
 from calibrant.core.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
 from calibrant.core.results import (
+    Basis,
     ByMeasure,
     ByName,
     PlainResult,
@@ -57,34 +57,6 @@ _IN_SAMPLE = (
 
 #: The reductions of (n,) predictions, unless a map names their event.
 _OF_ONE_COLUMN = ("binary", "confidence", "pooled", "classwise", "canonical")
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What the results of a source were computed from.
-
-    Attributes
-    ----------
-    form : {"rows", "distinct", "tally"}
-        All rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells.
-    rows : int
-        Rows that meet the conditions.
-    bytes : int
-        Size of the files.
-    files : int
-        Number of files.
-    tolerance : float or None
-        Of a tally: the most by which a prediction differs from the one that stands for it; otherwise None.
-    engine : {"local", "dask"}
-        What read the files: this process or the worker of the job, or a cluster of Dask.
-    """
-
-    form: SourceForm
-    rows: int
-    bytes: int
-    files: int
-    tolerance: float | None = None
-    engine: Engine = "local"
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from calibrant.io.options import OPTIONS
 
 if TYPE_CHECKING:
     from calibrant.comparison.results import ComparisonReport
-    from calibrant.evaluation import Basis
+    from calibrant.core.results import Basis
 
 #: The options of a file that those of a source have too, and the arguments of the functions.
 _ARGUMENTS = {

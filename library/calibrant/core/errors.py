@@ -89,7 +89,7 @@ class PlacedError(ValueError):
     def at_places(cls, pointer: str, places: npt.NDArray[Any], wanted: str, message: str) -> Self:
         """Create the error for invalid places in an array, ``(m,)`` or ``(m, d)``, which names the first of them.
 
-        ``wanted`` is what each must be, and ``message`` what is said of all.
+        ``wanted`` is what each must be, and ``message`` describes all.
 
         >>> import numpy as np
         >>> from calibrant import CalibrationError

@@ -28,6 +28,7 @@ from typing import (
     get_type_hints,
 )
 
+from calibrant.core.choices import Engine, SourceForm
 from calibrant.core.errors import MissingExtra, plain_name
 
 Cell = str | float | None
@@ -569,3 +570,31 @@ def _name_in(results: Mapping[str, Any], key: object, aliases: Mapping[str, str]
         return aliases.get(plain_name(name), plain_name(name))
 
     return next((name for name in results if known(name) == known(key)), None)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the results of a source were computed from.
+
+    Attributes
+    ----------
+    form : {"rows", "distinct", "tally"}
+        All rows; counts of distinct predictions, which are exact for one event; or a tally of 2,048 cells.
+    rows : int
+        Rows that meet the conditions.
+    bytes : int
+        Size of the files.
+    files : int
+        Number of files.
+    tolerance : float or None
+        Of a tally: the most by which a prediction differs from the one that stands for it; otherwise None.
+    engine : {"local", "dask"}
+        What read the files: this process or the worker of the job, or a cluster of Dask.
+    """
+
+    form: SourceForm
+    rows: int
+    bytes: int
+    files: int
+    tolerance: float | None = None
+    engine: Engine = "local"

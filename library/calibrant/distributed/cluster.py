@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from calibrant.core.batch import InputScale
 from calibrant.core.errors import EmptyBatch, EngineUnavailable, requires
 from calibrant.core.progress import check
+from calibrant.core.results import Basis
 from calibrant.distributed.accumulation import TOLERANCE
 from calibrant.distributed.arrow import NO_ROWS, Columns, RowCounter
 from calibrant.distributed.partial_sums import SourcePart, parts_of, read_answer, sum_of_part
 from calibrant.distributed.scan import BytesRead, Scan
 from calibrant.distributed.sources import SourceContent
-from calibrant.evaluation import Basis
 
 if TYPE_CHECKING:
     from dask.distributed import Client

@@ -20,13 +20,14 @@ from calibrant.core.device import read_device
 from calibrant.core.errors import CalibrationError, InvalidOption
 from calibrant.core.options import read_seed
 from calibrant.core.progress import Progress, reporting, step
+from calibrant.core.results import Basis
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.distributed.accumulation import MEMORY, TOLERANCE, Accumulation, DistinctCounts, GatheredRows
 from calibrant.distributed.arrow import Columns, RowCounter, check_order, placed
 from calibrant.distributed.scan import BytesRead, FilePiece, Scan, ahead
 from calibrant.distributed.storage import opened_target, opened_url
 from calibrant.distributed.target import Scored, Scoring
-from calibrant.evaluation import Basis, Report, evaluate
+from calibrant.evaluation import Report, evaluate
 from calibrant.maps.calibration_map import CalibrationMap, check_map
 from calibrant.measures.catalogue import level_of, read_requests
 from calibrant.measures.intervals import Resampling
