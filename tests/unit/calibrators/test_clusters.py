@@ -27,13 +27,17 @@ CASES = [(method, 2) for method in EVENTS] + [(method, 3) for method in VECTORS]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_clustered", [False, True])
 @pytest.mark.parametrize(("method", "n_classes"), CASES)
-def test_a_weight_is_as_many_copies_in_one_fold(method: str, n_classes: int) -> None:
+def test_a_weight_is_as_many_copies_which_are_in_one_fold_if_they_are_a_cluster(
+    method: str, n_classes: int, is_clustered: bool
+) -> None:
     p, y = drawn(150, n_classes)
     w = np.random.default_rng(4).integers(1, 4, len(y))
     row = np.repeat(np.arange(len(y)), w)
-    weighted = calibrant.fit(method, p, y, weights=w, weights_kind="frequency")
-    copied = calibrant.fit(method, p[row], y[row], clusters=row)
+    clusters = (np.arange(len(y)), row) if is_clustered else (None, None)
+    weighted = calibrant.fit(method, p, y, weights=w, weights_kind="frequency", clusters=clusters[0])
+    copied = calibrant.fit(method, p[row], y[row], clusters=clusters[1])
     np.testing.assert_allclose(copied.apply(p), weighted.apply(p), atol=1e-9)
     gains = [fitted.diagnostics["held_out_gain"] for fitted in (copied, weighted)]
     exact = 1e-5 if method in ("sms", "svs") else 1e-9  # whose fits outside the folds are in single precision
