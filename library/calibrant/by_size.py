@@ -34,6 +34,8 @@ MAX_REPETITIONS = 100_000
 _PAPER = (2, 10_000)
 #: Number of columns of a matrix that rows are sorted by.
 _COLUMNS = 8
+#: Rows that frequency weights may count, since subsets are drawn of a row for each.
+_MOST_COPIES = 1_000_000
 #: Estimated seconds for a subsample, for each of its rows, and for each measure (plus the estimate of the measure).
 _SAMPLE, _ROW, _MEASURE = 5e-5, 1e-7, 2e-4
 _IN_SAMPLE = "in-sample: the map was fitted to these rows, which it improves more than new rows"
@@ -178,17 +180,16 @@ class BySize:
         """Return the checked rows, with all reductions; raise what ``run`` would raise, without measuring."""
         refuse_clusters(batch, "measures of subsets of rows, which would split clusters")
         names = self._names(batch)
-        self._plan(len(batch) if batch.weights is None else int(np.count_nonzero(batch.weights)))
+        self._plan(_count(batch))
         return CheckedBatch(batch, ", ".join(names))
 
     def seconds(self, rows: CheckedBatch) -> float:
         """Estimate the seconds of ``run``."""
-        n = len(rows)
-        sizes, repetitions = self._plan(n)
+        sizes, repetitions = self._plan(_count(rows.batch))
         total = 0.0
         for name in rows.reduction.split(", "):
             extent = extent_of(rows.batch, name)
-            parts = [extent._replace(rows=extent.rows * size // n) for size in sizes]
+            parts = [extent._replace(rows=extent.rows * size // len(rows)) for size in sizes]
             total += sum(
                 repeats
                 * (_SAMPLE + _ROW * part.rows + sum(_MEASURE + m.seconds(part, self.resampling) for m in self.measures))
@@ -202,10 +203,11 @@ class BySize:
             return self._run(rows.batch, rows.reduction)
 
     def _run(self, batch: Batch, names: str) -> MeasuresBySize:
-        rows = _order(batch)
+        copies = _copies(batch)
+        rows = _order(copies)
         sizes, repetitions = self._plan(len(rows))
         evaluation = self._evaluation(None)
-        subjects = {name: evaluation.subjects(CheckedBatch(batch, name)) for name in names.split(", ")}
+        subjects = {name: evaluation.subjects(CheckedBatch(copies, name)) for name in names.split(", ")}
         total, done = int(np.dot(sizes, repetitions)), 0
         report(done, total, "all rows")
         whole = _with_values(self._measured(subjects, None))
@@ -335,7 +337,7 @@ def measure_by_size(
     repetitions : {"paper"}, optional
         "paper" draws the 70,970 subsamples of the paper instead.
     weights, sample_weight, weights_kind : optional
-        As for ``evaluate``.
+        As for ``evaluate``. Frequency weights count rows, at most 1,000,000, and subsamples draw from these.
     scale : {"probability", "percent", "logit"}, default "probability"
         Scale of ``predictions``.
     seed : int, default 0
@@ -428,6 +430,25 @@ def _curve(lines: Sequence[Floats], repetitions: Sequence[int], full: MeasureRes
         tuple(repeats - len(line) for repeats, line in zip(repetitions, lines, strict=True)),
         full,
     )
+
+
+def _count(batch: Batch) -> int:
+    """The number of rows of which subsets are drawn: all with weight, or as many as frequency weights count."""
+    if batch.weights is None:
+        return len(batch)
+    if batch.weights_kind != "frequency":
+        return int(np.count_nonzero(batch.weights))
+    if (n := float(batch.weights.sum())) > _MOST_COPIES or (batch.weights % 1.0).any():
+        text = f"count {n:,.0f} rows, and subsets are of whole rows, at most {_MOST_COPIES:,}; draw rows before"
+        raise InvalidOption.at("/weights", text)
+    return int(n)
+
+
+def _copies(batch: Batch) -> Batch:
+    """The batch with each row as often as its frequency weight counts it."""
+    if batch.weights is None or batch.weights_kind != "frequency":
+        return batch
+    return replace(batch.rows(np.repeat(np.arange(len(batch)), batch.weights.astype(np.int64))), weights=None)
 
 
 def _order(batch: Batch) -> npt.NDArray[np.int64]:

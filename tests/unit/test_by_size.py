@@ -47,6 +47,23 @@ def test_an_unbiased_measure_stays_level_and_plain_ece_comes_down(batch: tuple[A
     assert accuracy.standard_deviation[-1] is None
 
 
+@pytest.mark.parametrize("reduction", ["confidence", "canonical"])
+def test_subsets_of_a_table_of_counts_are_those_of_its_rows(reduction: str) -> None:
+    random = np.random.default_rng(2)
+    P = random.dirichlet(np.ones(3), 20)
+    y, w = random.integers(0, 3, 20), random.integers(0, 40, 20)
+    options: dict[str, Any] = {"measures": ["ece", "brier"], "reduction": reduction, "start_repetitions": 5}
+    table = measure_by_size(P, y, weights=w, weights_kind="frequency", **options)
+    rows = measure_by_size(np.repeat(P, w, axis=0), np.repeat(y, w), **options)
+    assert table.sizes == rows.sizes
+    assert table.sizes[-1] == w.sum()
+    for key, curve in rows.curves.items():
+        assert table.curves[key].mean == pytest.approx(curve.mean)
+        assert table.curves[key].standard_deviation[:-1] == pytest.approx(curve.standard_deviation[:-1])
+    with pytest.raises(InvalidOption, match="count 20,000,000 rows, and subsets are of whole rows, at most 1,000,000"):
+        measure_by_size(P, y, weights=np.full(20, 10**6), weights_kind="frequency", **options)
+
+
 def test_neither_the_order_of_rows_nor_rows_without_weight_matter() -> None:
     random = np.random.default_rng(1)
     P = random.dirichlet(np.ones(4), 300)
