@@ -47,8 +47,9 @@ def of_result(
 
 
 def _in_json(text: str) -> str:
-    """The description of an attribute as that of a field: a phrase, in which None is null."""
-    phrase = re.sub(r"\bNone\b", "null", text).replace("\\|", "|").removesuffix(".")
+    """The description of an attribute as that of a field: a phrase, with the constants of JSON."""
+    names = {"None": "null", "True": "true", "False": "false"}
+    phrase = re.sub(r"\b(None|True|False)\b", lambda name: names[name[0]], text).replace("\\|", "|").removesuffix(".")
     return phrase if phrase[1:2].isupper() else phrase[:1].lower() + phrase[1:]
 
 

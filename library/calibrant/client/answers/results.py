@@ -303,7 +303,7 @@ class ContestantAnswer(WireAnswer):
     measures: dict[str, MeasureAnswer]  # results by key
     classification_error: float | None  # fraction of wrong predicted classes: 1 - accuracy
     brier: float | None  # the Brier score; smaller is better
-    #: whether the map was fitted to these rows; None if unknown and for the uncalibrated predictions. If True there
+    #: whether the map was fitted to these rows; None if unknown and for the uncalibrated predictions. If true there
     #: are no p-values, `improvement` is cross-fitted, and the parts of the measures have `cross_fitted` values
     in_sample: bool | None = None
     #: `brier` and `log-loss` of the uncalibrated predictions minus those of the map; above 0 the map is better
@@ -470,7 +470,7 @@ class ReportAnswer(ReportConveniences, WireAnswer):
     #: whole vector are of the whole vector; if `reduction` is another, their definition names it
     improvement: dict[str, MeasureAnswer] | None = None
     #: whether the map was fitted to these rows, or a quarter of them or more; None if unknown or without a map. If
-    #: True, results after it have no p-value, but `cross_fitted` and `cross_fitted_debiased` parts, from maps fitted
+    #: true, results after it have no p-value, but `cross_fitted` and `cross_fitted_debiased` parts, from maps fitted
     #: without the fold of each row, as `improvement` is
     in_sample: bool | None = None
     warning: str | None = None  # warning of the map's fit, such as that its cross-fitted gain was not positive
