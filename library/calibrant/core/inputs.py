@@ -569,11 +569,6 @@ def labels_by_name(values: Array, n_classes: int, class_names: Sequence[Any]) ->
         raise InvalidOption.at("/class_names", f"must be {n_classes} names in the order of the columns")
     names = read_class_names(text_names(class_names), n_classes)
     if values.dtype.kind in "biuf" and all(isinstance(name, str) for name in class_names):
-        if values.size and names != (numbers := tuple(map(str, range(n_classes)))) and set(names) == set(numbers):
-            k = next(k for k, name in enumerate(names) if name != numbers[k])
-            text = f"label {k} is column {names.index(str(k))} by its name, and column {k} by its number"
-            how = "pass labels as strings to read them by name, or other names"
-            raise InvalidOption.at("/class_names", f"are numbers in another order: {text}; {how}")
         return values, names
     index = {name: k for k, name in enumerate(class_names)} | {name: k for k, name in enumerate(names)}
     number = {value: index.get(value, -1) for value in _distinct(values)}

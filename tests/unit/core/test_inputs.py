@@ -555,15 +555,3 @@ def test_a_single_column_named_after_class_0_warns_unless_that_is_the_positive_c
     of_class_0 = calibrant.evaluate(pd.Series(1.0 - p, name=name), y, pos_label=0, measures=["ece"])
     of_event = calibrant.evaluate(pd.Series(1.0 - p, name="p"), 1 - y, measures=["ece"])
     assert of_class_0["ece"].value == of_event["ece"].value
-
-
-@pytest.mark.parametrize("labels", [[2, 0, 1, 2], [2.0, 0.0, 1.0, 2.0]])
-@pytest.mark.parametrize("class_names", [["2", "1", "0"], {0: "2", 1: "1", 2: "0"}])
-def test_numbers_as_labels_are_refused_if_the_names_of_the_classes_are_these_numbers_in_another_order(
-    labels: Any, class_names: Any
-) -> None:
-    with pytest.raises(InvalidOption, match="label 0 is column 2 by its name, and column 0 by its number"):
-        read_rows(MATRIX, labels, class_names=class_names)
-    assert read_rows(MATRIX, ["2", "0", "1", "2"], class_names=["2", "1", "0"]).batch.labels.tolist() == [0, 2, 1, 0]
-    assert read_rows(MATRIX, [2, 0, 1, 2], class_names=[2, 1, 0]).batch.labels.tolist() == [0, 2, 1, 0]
-    assert read_rows(MATRIX, [2, 0, 1, 2], class_names=["0", "1", "2"]).batch.labels.tolist() == [2, 0, 1, 2]
