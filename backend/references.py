@@ -54,7 +54,8 @@ from calibrant.io.roots import check_path
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import map_of, report_of
-from calibrant.reports.operations import ClassEvaluation, report_document
+from calibrant.reports.documents import report_document
+from calibrant.reports.operations import ClassEvaluation
 from schemas.base import Document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec
 from schemas.jobs import FINAL, JobKind, JobRecord

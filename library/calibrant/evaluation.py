@@ -238,7 +238,7 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         )
 
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = above("reports.operations.report_document")(self, None)
+        document: dict[str, Any] = above("reports.documents.report_document")(self, None)
         return document
 
     def _table(self) -> Table:

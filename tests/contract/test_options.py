@@ -25,7 +25,7 @@ from calibrant.monitoring.evaluation import evaluate_tally
 from calibrant.monitoring.event_tally import tally
 from calibrant.monitoring.pit_tally import default_pit_measures, read_pit_measures
 from calibrant.reports import lookup
-from calibrant.reports.operations import report_document
+from calibrant.reports.documents import report_document
 from calibrant.reports.pictures import caption
 from tests.unit.measures.drawn import drawn_event, drawn_vector
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
@@ -19,13 +19,14 @@ from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.decisions.thresholds import ThresholdCriterion, check_criterion, compared_decisions, threshold_of
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import CheckedBatch, Evaluation, Report
+from calibrant.evaluation import CheckedBatch, Evaluation
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import LEVEL, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
-from calibrant.measures.measure import plain_result, plain_results
+from calibrant.measures.measure import plain_results
 from calibrant.measures.multicalibration import independent_event
+from calibrant.reports.documents import comparison_document, law_document, report_document
 from calibrant.reports.panel import RESAMPLES, by_group, event_diagrams, full, group_diagrams, joined, model_diagrams
 from calibrant.sets.evaluation import evaluate_covered
 from calibrant.sets.prediction_sets import PredictionSets
@@ -33,7 +34,7 @@ from calibrant.sets.rows import CoveredRows, read_sets
 from calibrant.sets.set_map import SetMap
 
 if TYPE_CHECKING:
-    from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport
+    from calibrant.comparison import Comparison
 
 #: Batches one at a time: id, rows, and the groups of the rows.
 Batches = Iterable[tuple[str, Batch, Sequence[str] | None]]
@@ -179,80 +180,6 @@ class CostPicture(ClassOperation):
         from calibrant.reports.pictures import plane_report
 
         return plane_report(self.task, ((batch_id, batch) for batch_id, batch, _ in batches))
-
-
-# --- Results as plain JSON
-
-
-def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
-    """Convert a report to JSON; ``map_id`` is the id of the map of ``after``."""
-    body: dict[str, Any] = {
-        "n": report.n,
-        "reduction": report.reduction,
-        "left_out": report.left_out,
-        "clipped": report.clipped,
-        "renormalised": report.renormalised,
-        "measures": plain_results(report.measures),
-    }
-    basis = None if report.basis is None else asdict(report.basis)
-    of_rows = {"weights_kind": report.weights_kind, "clusters": report.clusters, "basis": basis}
-    body |= {name: value for name, value in of_rows.items() if value is not None}
-    if report.after is not None:
-        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": plain_results(report.after)}}
-    if report.warning is not None:
-        body["warning"] = report.warning
-    if report.improvement is not None:
-        body["improvement"] = plain_results(report.improvement)
-    if report.gaps is not None:
-        body["gaps"] = {key: plain_result(gap) for key, gap in report.gaps.items()}
-    if report.gaps_after is not None:
-        body["after"]["gaps"] = {key: plain_result(gap) for key, gap in report.gaps_after.items()}
-    if report.pooled is not None:
-        body["pooled"] = {key: plain_result(pooled) for key, pooled in report.pooled.items()}
-    if report.diagrams:
-        body["diagrams"] = dict(report.diagrams)
-    if report.after_diagrams:
-        body["after"]["diagrams"] = dict(report.after_diagrams)
-    if report.groups is not None:
-        body["groups"] = {
-            name: {"n": group.n, "measures": plain_results(group.measures)}
-            | ({} if group.after is None else {"after": {"measures": plain_results(group.after)}})
-            for name, group in report.groups.items()
-        }
-    return body
-
-
-def comparison_document(compared: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
-    """Convert a comparison to JSON: the report of its first contestant with a field ``comparison``.
-
-    ``ids`` are the ids of the maps by name.
-    """
-    comparison: dict[str, Any] = {
-        "correction": compared.correction,
-        "level": compared.level,
-        "rank_by": compared.rank_by,
-    }
-    comparison |= _compared(compared, ids)
-    if compared.groups is not None:
-        comparison["groups"] = {
-            name: {"n": part.report.n, **_compared(part, ids)} for name, part in compared.groups.items()
-        }
-    return report_document(compared.report, None) | {"comparison": comparison}
-
-
-def _compared(comparison: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "contestants": [plain_json(part) | {"map": ids.get(part.name)} for part in comparison.contestants],
-        "measures": {key: plain_json(part) for key, part in comparison.measures.items()},
-    }
-
-
-def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
-    """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
-    return {
-        name: {key: asdict(law.law) | {"of": law.of, "plain": asdict(law.plain)} for key, law in by_key.items()}
-        for name, by_key in laws.items()
-    }
 
 
 # --- Full reports

@@ -14,7 +14,7 @@ from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.reports.operations import report_document
+from calibrant.reports.documents import report_document
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(60)

@@ -20,7 +20,7 @@ from calibrant.core.errors import CalibrationError
 from calibrant.core.results import frame_of
 from calibrant.distributions.forecasts import read_forecasts
 from calibrant.monitoring.pit_tally import tally_pit
-from calibrant.reports.operations import report_document
+from calibrant.reports.documents import report_document
 from tests.known import known
 
 RANDOM = np.random.default_rng(0)

@@ -19,8 +19,9 @@ from calibrant.evaluation import CheckedBatch
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.hypothesis_tests import LEAST_VARIANCE
 from calibrant.reports import advice, panel, verdict
+from calibrant.reports.documents import report_document
 from calibrant.reports.figures import group_figure
-from calibrant.reports.operations import ClassEvaluation, ClassReport, report_document
+from calibrant.reports.operations import ClassEvaluation, ClassReport
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.pictures import draw_report
 from calibrant.reports.regions import shift_of

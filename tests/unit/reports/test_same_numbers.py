@@ -16,8 +16,8 @@ from calibrant.evaluation import Evaluation
 from calibrant.measures.catalogue import read_requests
 from calibrant.plots.panel import decimal
 from calibrant.reports import lookup, numbers
+from calibrant.reports.documents import report_document
 from calibrant.reports.figures import group_figure
-from calibrant.reports.operations import report_document
 from calibrant.reports.panel import ReportSubject, by_group, group_diagrams
 from calibrant.reports.tables import fewer, grouped, measured
 from tests.rows import draw_event

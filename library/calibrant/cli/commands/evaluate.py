@@ -71,7 +71,7 @@ def evaluated(engine: Engine, rows: Sheet, request: EvaluateFlags) -> dict[str, 
     from calibrant.measures.catalogue import level_of, read_requests
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.measures.intervals import Resampling
-    from calibrant.reports.operations import report_document
+    from calibrant.reports.documents import report_document
 
     fitted = None if request.map is None else load(request.map)
     level = level_of(request.interval, request.measures)
