@@ -49,12 +49,12 @@ from calibrant.distributed.scan import Scan, read_conditions
 from calibrant.distributed.sources import SourceContent, gather, gather_models
 from calibrant.distributed.storage import Storage, storage_of
 from calibrant.distributed.target import Scoring
+from calibrant.evaluation import report_document
 from calibrant.io.errors import InvalidField
 from calibrant.io.roots import check_path
 from calibrant.kinds.classes import ClassRows, check_arrays
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.monitoring.evaluation import map_of, report_of
-from calibrant.reports.documents import report_document
 from calibrant.reports.operations import ClassEvaluation
 from schemas.base import Document
 from schemas.evaluations import CompareOptions, EvaluateOptions, EvaluateSpec

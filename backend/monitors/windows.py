@@ -25,8 +25,8 @@ from calibrant.core.batch import Batch
 from calibrant.core.cells import Floats
 from calibrant.core.errors import InvalidOption, ScaleMismatch, WrongShape
 from calibrant.core.reductions import Event, reduce
-from calibrant.evaluation import calibrated
 from calibrant.maps.calibration_map import CalibrationMap
+from calibrant.measures.cross_fitting import calibrated
 from calibrant.monitoring.reservoir import Reservoir
 from calibrant.monitoring.tally import CELLS, FOLDS, Tally, borders, merged, tally_of
 from schemas.base import MINUTE

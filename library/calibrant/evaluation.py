@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ import numpy as np
 from calibrant.core.applied import warn_of_training
 from calibrant.core.arguments import explained
 from calibrant.core.batch import Batch, InputScale, read_classes, restrict
-from calibrant.core.cells import Floats, WeightsKind
+from calibrant.core.cells import WeightsKind
 from calibrant.core.clusters import ClusterVariance, count_clusters
 from calibrant.core.errors import InvalidOption, UnknownReduction, WrongShape
 from calibrant.core.groups import Members, group_members, members_among, with_weight
 from calibrant.core.inputs import classes_by_name, read_rows, reduction_by_name, reduction_with_name
 from calibrant.core.options import known_name
 from calibrant.core.progress import Progress, report, reporting, step
-from calibrant.core.reductions import Event, Subject, Vector, reduce, resolve, resolve_event, subject, whole_vector
+from calibrant.core.reductions import Subject, resolve, resolve_event, subject
 from calibrant.core.results import (
     Basis,
     ByMeasure,
@@ -36,16 +36,24 @@ from calibrant.core.results import (
     n_rows,
     text_of,
 )
-from calibrant.core.validation import divided_batch, divided_members
+from calibrant.core.validation import divided_members
 from calibrant.diagrams.catalogue import read_diagrams
 from calibrant.diagrams.diagram import DiagramRequest, diagrams_of
 from calibrant.maps.calibration_map import VECTORS, CalibrationMap, check_class_names, check_map, scored
 from calibrant.measures.catalogue import FAMILIAR, MEASURES, applicable, level_of, read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, fitted_again, improvements_again, training_of, unproven
+from calibrant.measures.cross_fitting import UNKNOWN, Training, calibrated, cross_fitted, training_of, unproven
 from calibrant.measures.gaps import Gap, grouped_seconds, largest_gaps
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling
-from calibrant.measures.measure import PROPER, MeasureRequest, MeasureResult, answers, extent_of
+from calibrant.measures.measure import (
+    PROPER,
+    MeasureRequest,
+    MeasureResult,
+    answers,
+    extent_of,
+    plain_result,
+    plain_results,
+)
 from calibrant.measures.pooling import Pooled, pooled_groups
 
 if TYPE_CHECKING:
@@ -238,8 +246,7 @@ class Report(WithRows, PlainResult, Shown, ByMeasure[MeasureResult]):
         )
 
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = above("reports.documents.report_document")(self, None)
-        return document
+        return report_document(self, None)
 
     def _table(self) -> Table:
         title = f"Report: {n_rows(self.n)}, reduction {self.reduction_name or self.reduction}"
@@ -625,33 +632,42 @@ class Evaluation:
         return largest_gaps(self.measures, of, members, by_group, self.resampling)
 
 
-def calibrated(
-    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap
-) -> tuple[Subject, Event | Vector, Event | Vector]:
-    """Return the calibrated subject, and the event or vector before and after the map, which scores compare."""
-    return after_map(raw, batch, name, fitted, fitted.apply_checked(batch.predictions))
-
-
-def cross_fitted(
-    batch: Batch, name: str, fitted: CalibrationMap, training: Training, resampling: Resampling, device: str
-) -> tuple[dict[str, MeasureResult], Subject | None]:
-    """Return the improvements and the predictions, of ``divided_batch``, of maps fitted without the fold of a row."""
-    rows = divided_batch(batch)
-    raw, refitted = subject(rows, name), fitted_again(rows, training, device=device)
-    improved = improvements_again(calibrated(raw, rows, name, fitted)[1], refitted, resampling)
-    return improved, None if isinstance(refitted, str) else after_map(raw, rows, name, fitted, refitted)[0]
-
-
-def after_map(
-    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap, p: Floats
-) -> tuple[Subject, Event | Vector, Event | Vector]:
-    """Return what ``calibrated`` returns, for calibrated predictions ``p`` of such a map."""
-    if fitted.of_vector:
-        after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
-        return subject(after, name), whole_vector(batch), whole_vector(after)
-    event = raw if isinstance(raw, Event) else reduce(batch, name)
-    calibrated_event = replace(event, p=p, logit=None, whole=None)
-    return calibrated_event, event, calibrated_event
+def report_document(report: Report, map_id: str | None) -> dict[str, Any]:
+    """Convert a report to JSON; ``map_id`` is the id of the map of ``after``."""
+    body: dict[str, Any] = {
+        "n": report.n,
+        "reduction": report.reduction,
+        "left_out": report.left_out,
+        "clipped": report.clipped,
+        "renormalised": report.renormalised,
+        "measures": plain_results(report.measures),
+    }
+    basis = None if report.basis is None else asdict(report.basis)
+    of_rows = {"weights_kind": report.weights_kind, "clusters": report.clusters, "basis": basis}
+    body |= {name: value for name, value in of_rows.items() if value is not None}
+    if report.after is not None:
+        body |= {"map": map_id, "in_sample": report.in_sample, "after": {"measures": plain_results(report.after)}}
+    if report.warning is not None:
+        body["warning"] = report.warning
+    if report.improvement is not None:
+        body["improvement"] = plain_results(report.improvement)
+    if report.gaps is not None:
+        body["gaps"] = {key: plain_result(gap) for key, gap in report.gaps.items()}
+    if report.gaps_after is not None:
+        body["after"]["gaps"] = {key: plain_result(gap) for key, gap in report.gaps_after.items()}
+    if report.pooled is not None:
+        body["pooled"] = {key: plain_result(pooled) for key, pooled in report.pooled.items()}
+    if report.diagrams:
+        body["diagrams"] = dict(report.diagrams)
+    if report.after_diagrams:
+        body["after"]["diagrams"] = dict(report.after_diagrams)
+    if report.groups is not None:
+        body["groups"] = {
+            name: {"n": group.n, "measures": plain_results(group.measures)}
+            | ({} if group.after is None else {"after": {"measures": plain_results(group.after)}})
+            for name, group in report.groups.items()
+        }
+    return body
 
 
 @explained

@@ -17,6 +17,7 @@ from calibrant.core.errors import InvalidOption
 from calibrant.core.options import Option
 from calibrant.core.reductions import Classes, Event
 from calibrant.distributions.measures import DISTRIBUTION_MEASURES
+from calibrant.evaluation import report_document
 from calibrant.measures.catalogue import MEASURES, read_requests
 from calibrant.measures.intervals import PLAIN, Resampling
 from calibrant.measures.measure import Measure, MeasureResult
@@ -25,7 +26,6 @@ from calibrant.monitoring.evaluation import evaluate_tally
 from calibrant.monitoring.event_tally import tally
 from calibrant.monitoring.pit_tally import default_pit_measures, read_pit_measures
 from calibrant.reports import lookup
-from calibrant.reports.documents import report_document
 from calibrant.reports.pictures import caption
 from tests.unit.measures.drawn import drawn_event, drawn_vector
 

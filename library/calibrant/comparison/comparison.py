@@ -19,10 +19,10 @@ from calibrant.core.groups import with_weight
 from calibrant.core.progress import Progress, muted, report, reporting, step
 from calibrant.core.reductions import Classes, Event, Subject, Vector, resolve, subject, whole_vector
 from calibrant.core.results import ByName
-from calibrant.evaluation import CheckedBatch, Evaluation, Report, Source, calibrated, cross_fitted
+from calibrant.evaluation import CheckedBatch, Evaluation, Report, Source
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.catalogue import read_requests
-from calibrant.measures.cross_fitting import UNKNOWN, Training, unproven
+from calibrant.measures.cross_fitting import UNKNOWN, Training, calibrated, cross_fitted, unproven
 from calibrant.measures.deviations import again_seconds, deviations
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import PLAIN, Resampling

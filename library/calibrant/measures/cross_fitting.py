@@ -16,8 +16,8 @@ from calibrant.core.digest import digest, shares_rows
 from calibrant.core.errors import CalibrationError, MissingExtra
 from calibrant.core.options import read_seed
 from calibrant.core.progress import step
-from calibrant.core.reductions import Event, Vector, whole_vector
-from calibrant.core.validation import folds_of
+from calibrant.core.reductions import Event, Subject, Vector, reduce, subject, whole_vector
+from calibrant.core.validation import divided_batch, folds_of
 from calibrant.maps.calibration_map import CalibrationMap
 from calibrant.measures.improvement import improvements
 from calibrant.measures.intervals import Resampling
@@ -215,3 +215,32 @@ def _without(result: MeasureResult, again: MeasureResult | None) -> dict[str, An
     if again is not None:
         parts |= {"cross_fitted": again.value, "cross_fitted_debiased": again.debiased}
     return {"parts": parts, "definition": {k: v for k, v in result.definition.items() if k != "p_value"}}
+
+
+def calibrated(
+    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap
+) -> tuple[Subject, Event | Vector, Event | Vector]:
+    """Return the calibrated subject, and the event or vector before and after the map, which scores compare."""
+    return after_map(raw, batch, name, fitted, fitted.apply_checked(batch.predictions))
+
+
+def cross_fitted(
+    batch: Batch, name: str, fitted: CalibrationMap, training: Training, resampling: Resampling, device: str
+) -> tuple[dict[str, MeasureResult], Subject | None]:
+    """Return the improvements and the predictions, of ``divided_batch``, of maps fitted without the fold of a row."""
+    rows = divided_batch(batch)
+    raw, refitted = subject(rows, name), fitted_again(rows, training, device=device)
+    improved = improvements_again(calibrated(raw, rows, name, fitted)[1], refitted, resampling)
+    return improved, None if isinstance(refitted, str) else after_map(raw, rows, name, fitted, refitted)[0]
+
+
+def after_map(
+    raw: Subject, batch: Batch, name: str, fitted: CalibrationMap, p: Floats
+) -> tuple[Subject, Event | Vector, Event | Vector]:
+    """Return what ``calibrated`` returns, for calibrated predictions ``p`` of such a map."""
+    if fitted.of_vector:
+        after = replace(batch, predictions=replace(batch.predictions, given=p, scale="probability"))
+        return subject(after, name), whole_vector(batch), whole_vector(after)
+    event = raw if isinstance(raw, Event) else reduce(batch, name)
+    calibrated_event = replace(event, p=p, logit=None, whole=None)
+    return calibrated_event, event, calibrated_event

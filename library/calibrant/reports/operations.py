@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.by_size import BySize
@@ -19,14 +19,13 @@ from calibrant.decisions.costs import Costs
 from calibrant.decisions.segments import SegmentOptions, search
 from calibrant.decisions.thresholds import ThresholdCriterion, check_criterion, compared_decisions, threshold_of
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import CheckedBatch, Evaluation
+from calibrant.evaluation import CheckedBatch, Evaluation, report_document
 from calibrant.maps.calibration_map import CalibrationMap, check_class_names
 from calibrant.measures.catalogue import LEVEL, read_requests
 from calibrant.measures.cross_fitting import UNKNOWN, training_of
 from calibrant.measures.intervals import Resampling
 from calibrant.measures.measure import plain_results
 from calibrant.measures.multicalibration import independent_event
-from calibrant.reports.documents import comparison_document, law_document, report_document
 from calibrant.reports.panel import RESAMPLES, by_group, event_diagrams, full, group_diagrams, joined, model_diagrams
 from calibrant.sets.evaluation import evaluate_covered
 from calibrant.sets.prediction_sets import PredictionSets
@@ -34,7 +33,7 @@ from calibrant.sets.rows import CoveredRows, read_sets
 from calibrant.sets.set_map import SetMap
 
 if TYPE_CHECKING:
-    from calibrant.comparison import Comparison
+    from calibrant.comparison import CalibrationLaw, Comparison, ComparisonReport
 
 #: Batches one at a time: id, rows, and the groups of the rows.
 Batches = Iterable[tuple[str, Batch, Sequence[str] | None]]
@@ -180,6 +179,42 @@ class CostPicture(ClassOperation):
         from calibrant.reports.pictures import plane_report
 
         return plane_report(self.task, ((batch_id, batch) for batch_id, batch, _ in batches))
+
+
+# --- Results as plain JSON
+
+
+def comparison_document(compared: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    """Convert a comparison to JSON: the report of its first contestant with a field ``comparison``.
+
+    ``ids`` are the ids of the maps by name.
+    """
+    comparison: dict[str, Any] = {
+        "correction": compared.correction,
+        "level": compared.level,
+        "rank_by": compared.rank_by,
+    }
+    comparison |= _compared(compared, ids)
+    if compared.groups is not None:
+        comparison["groups"] = {
+            name: {"n": part.report.n, **_compared(part, ids)} for name, part in compared.groups.items()
+        }
+    return report_document(compared.report, None) | {"comparison": comparison}
+
+
+def _compared(comparison: ComparisonReport, ids: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "contestants": [plain_json(part) | {"map": ids.get(part.name)} for part in comparison.contestants],
+        "measures": {key: plain_json(part) for key, part in comparison.measures.items()},
+    }
+
+
+def law_document(laws: Mapping[str, Mapping[str, CalibrationLaw]]) -> dict[str, Any]:
+    """Convert power laws, by contestant and measure, to JSON; ``used`` are the indices of batches with both errors."""
+    return {
+        name: {key: asdict(law.law) | {"of": law.of, "plain": asdict(law.plain)} for key, law in by_key.items()}
+        for name, by_key in laws.items()
+    }
 
 
 # --- Full reports

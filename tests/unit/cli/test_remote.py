@@ -11,10 +11,9 @@ from calibrant.cli.commands.evaluate import as_answered, as_sent
 from calibrant.client.answers import ReportAnswer, decode
 from calibrant.core.batch import read_batch
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import Evaluation, report_document
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.intervals import Resampling
-from calibrant.reports.documents import report_document
 
 RANDOM = np.random.default_rng(0)
 P = RANDOM.random(60)

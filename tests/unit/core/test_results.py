@@ -19,8 +19,8 @@ from calibrant.client.frames import by_number
 from calibrant.core.errors import CalibrationError
 from calibrant.core.results import frame_of
 from calibrant.distributions.forecasts import read_forecasts
+from calibrant.evaluation import report_document
 from calibrant.monitoring.pit_tally import tally_pit
-from calibrant.reports.documents import report_document
 from tests.known import known
 
 RANDOM = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from typing import Any
 import calibrant
 from calibrant.comparison import RAW
 from calibrant.reports.contest import Contest, contest
-from calibrant.reports.documents import comparison_document
 from calibrant.reports.html import standalone
+from calibrant.reports.operations import comparison_document
 from calibrant.reports.panel import ReportSubject
 from tests.known import known
 from tests.unit.reports.reading import Page

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import beta, binom
 
 import calibrant
+from calibrant.evaluation import report_document
 from calibrant.reports import lookup
-from calibrant.reports.documents import report_document
 from calibrant.reports.html import standalone
 from calibrant.reports.panel import ReportSubject
 from calibrant.reports.regions import could_hide, error_interval, largest_shift, shift_of

@@ -14,10 +14,9 @@ import pytest
 
 import calibrant
 from calibrant.core.batch import read_batch
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import Evaluation, report_document
 from calibrant.reports import panel
 from calibrant.reports.advice import recommended_map
-from calibrant.reports.documents import report_document
 from calibrant.reports.html import fragment, standalone, stylesheet
 from calibrant.reports.panel import ReportSubject, group_diagrams
 from calibrant.reports.reproduction import reproduction

@@ -15,11 +15,10 @@ from backend.kinds.classes import full_report, read_operation
 from calibrant.core.batch import Batch, read_batch
 from calibrant.core.progress import Progress, reporting
 from calibrant.diagrams.catalogue import read_diagrams
-from calibrant.evaluation import CheckedBatch
+from calibrant.evaluation import CheckedBatch, report_document
 from calibrant.measures.catalogue import read_requests
 from calibrant.measures.hypothesis_tests import LEAST_VARIANCE
 from calibrant.reports import advice, panel, verdict
-from calibrant.reports.documents import report_document
 from calibrant.reports.figures import group_figure
 from calibrant.reports.operations import ClassEvaluation, ClassReport
 from calibrant.reports.panel import ReportSubject

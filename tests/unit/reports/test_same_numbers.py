@@ -12,11 +12,10 @@ from rich.console import Console
 import calibrant
 from calibrant.cli.report_tables import report_tables
 from calibrant.core.batch import read_batch
-from calibrant.evaluation import Evaluation
+from calibrant.evaluation import Evaluation, report_document
 from calibrant.measures.catalogue import read_requests
 from calibrant.plots.panel import decimal
 from calibrant.reports import lookup, numbers
-from calibrant.reports.documents import report_document
 from calibrant.reports.figures import group_figure
 from calibrant.reports.panel import ReportSubject, by_group, group_diagrams
 from calibrant.reports.tables import fewer, grouped, measured

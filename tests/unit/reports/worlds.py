@@ -10,8 +10,8 @@ from scipy.special import expit, logit
 
 import calibrant
 from calibrant.core.cells import Floats, Outcomes
+from calibrant.evaluation import report_document
 from calibrant.reports import panel
-from calibrant.reports.documents import report_document
 
 #: The true probability by the predicted one.
 TRUTHS: dict[str, Callable[[Floats], Floats]] = {

@@ -7,8 +7,8 @@ import pytest
 
 import calibrant
 from calibrant.diagrams.catalogue import DIAGRAMS, read_diagrams
+from calibrant.evaluation import report_document
 from calibrant.measures.catalogue import read_requests
-from calibrant.reports.documents import report_document
 from calibrant.reports.pictures import caption, shown_error
 from tests.rows import draw_distorted
 

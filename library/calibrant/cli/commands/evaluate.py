@@ -66,12 +66,11 @@ def evaluated(engine: Engine, rows: Sheet, request: EvaluateFlags) -> dict[str, 
     if engine.client is not None:
         return as_sent(engine.call("evaluate", rows, **vars(request)))
     from calibrant.diagrams.catalogue import read_diagrams
-    from calibrant.evaluation import Evaluation
+    from calibrant.evaluation import Evaluation, report_document
     from calibrant.maps.calibration_map import check_class_names, load
     from calibrant.measures.catalogue import level_of, read_requests
     from calibrant.measures.cross_fitting import UNKNOWN, training_of
     from calibrant.measures.intervals import Resampling
-    from calibrant.reports.documents import report_document
 
     fitted = None if request.map is None else load(request.map)
     level = level_of(request.interval, request.measures)
