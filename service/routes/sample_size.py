@@ -24,7 +24,7 @@ calls = Calls("measures")
         query=SampleSizeQuery,
         answer="SampleSizeAnswer",
         needs_store=False,
-        problems=("out-of-range",),
+        problems=("invalid-option", "out-of-range"),
         client=(ClientMethod("sample_size"),),
         samples=(
             Sample(

@@ -57,6 +57,7 @@ def test_other_than_one_description_of_the_predictions_is_refused(http: httpx.Cl
     [
         ({"prevalence": "1"}, "prevalence"),
         ({"prevalence": "nan"}, "prevalence"),
+        ({"prevalence": "5e-324"}, "prevalence"),
         ({"logit_mean": "inf", "logit_sd": "1"}, "logit_mean"),
         ({"prevalence": "0.1", "level": "0"}, "level"),
         ({"prevalence": "0.1", "widths": "1"}, "widths"),

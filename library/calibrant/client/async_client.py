@@ -3338,7 +3338,7 @@ class AsyncCalibrant(AsyncConnection):
         Raises
         ------
         ProblemResponse
-            With the code ``out-of-range``.
+            With the code ``invalid-option`` or ``out-of-range``.
 
         Examples
         --------

@@ -3332,7 +3332,7 @@ class Calibrant(Connection):
         Raises
         ------
         ProblemResponse
-            With the code ``out-of-range``.
+            With the code ``invalid-option`` or ``out-of-range``.
 
         Examples
         --------
