@@ -181,15 +181,10 @@ def fitted_again(batch: Batch, training: Training, *, device: str = "cpu") -> Fl
         return f"no value: the map was fitted to these rows, and {error.detail}"
 
 
-def improvements_again(
-    before: Event | Vector, out_of_fold: Floats | str, resampling: Resampling
+def _improvements_again(
+    before: Event | Vector, out_of_fold: Floats, resampling: Resampling
 ) -> dict[str, MeasureResult]:
-    """Return ``improvements`` on the rows of the fit from out-of-fold predictions, marked ``cross_fitted``.
-
-    If there are none, every value is None, with the reason as its problem.
-    """
-    if isinstance(out_of_fold, str):
-        return {score: MeasureResult(None, problem=out_of_fold) for score in ("brier", "log-loss")}
+    """Return ``improvements`` on the rows of the fit from out-of-fold predictions, marked ``cross_fitted``."""
     if isinstance(before, Vector):
         after: Event | Vector = replace(before, probabilities=out_of_fold, logits=None)
     else:
@@ -227,11 +222,16 @@ def calibrated(
 def cross_fitted(
     batch: Batch, name: str, fitted: CalibrationMap, training: Training, resampling: Resampling, device: str
 ) -> tuple[dict[str, MeasureResult], Subject | None]:
-    """Return the improvements and the predictions, of ``divided_batch``, of maps fitted without the fold of a row."""
+    """Return the improvements and the predictions, of ``divided_batch``, of maps fitted without the fold of a row.
+
+    If there are no such maps, every improvement is None, with the reason as its problem.
+    """
     rows = divided_batch(batch)
     raw, refitted = subject(rows, name), fitted_again(rows, training, device=device)
-    improved = improvements_again(calibrated(raw, rows, name, fitted)[1], refitted, resampling)
-    return improved, None if isinstance(refitted, str) else after_map(raw, rows, name, fitted, refitted)[0]
+    if isinstance(refitted, str):
+        return {score: MeasureResult(None, problem=refitted) for score in ("brier", "log-loss")}, None
+    held_out, before, _ = after_map(raw, rows, name, fitted, refitted)
+    return _improvements_again(before, refitted, resampling), held_out
 
 
 def after_map(
